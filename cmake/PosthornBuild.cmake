@@ -1,0 +1,37 @@
+# How every target of the project is compiled.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(CCACHE_PROGRAM ccache)
+  if(CCACHE_PROGRAM)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  endif()
+endif()
+
+# Warnings and sanitizers reach our own targets only, never a consumer.
+add_library(posthorn_build INTERFACE)
+target_compile_options(posthorn_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion
+                                                $<$<BOOL:${POSTHORN_WARNINGS_AS_ERRORS}>:-Werror>)
+if(POSTHORN_SANITIZE)
+  list(JOIN POSTHORN_SANITIZE "," sanitizers)
+  target_compile_options(posthorn_build INTERFACE -fsanitize=${sanitizers})
+  target_link_options(posthorn_build INTERFACE -fsanitize=${sanitizers})
+endif()
+
+# A library of the project: posthorn_library(name SOURCES … PUBLIC … PRIVATE …)
+function(posthorn_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(posthorn_${name} ${arg_SOURCES})
+  add_library(posthorn::${name} ALIAS posthorn_${name})
+  target_include_directories(
+    posthorn_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(posthorn_${name} PUBLIC cxx_std_20)
+  target_link_libraries(posthorn_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:posthorn_build>)
+  set_target_properties(posthorn_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY POSTHORN_LIBRARIES posthorn_${name})
+endfunction()

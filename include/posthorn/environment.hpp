@@ -1,0 +1,59 @@
+// What the library takes from the outside world: time, randomness and a place for its log lines.
+// Everything here can be replaced, so that a test decides what time it is and what chance brings.
+#pragma once
+
+#include <posthorn/time.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace posthorn {
+
+/// Tells the time and lets it pass. Threads: safe to call from any.
+class clock {
+public:
+    virtual ~clock() = default;
+
+    /// The wall clock. Used as the database's clock where the database has none (SQLite).
+    [[nodiscard]] virtual timestamp now() const = 0;
+
+    /// The clock for waits and time-outs: it never jumps.
+    [[nodiscard]] virtual monotonic_time monotonic() const = 0;
+
+    /// Lets the calling thread rest for about `length`.
+    virtual void pause(duration length) const = 0;
+};
+
+/// A source of unguessable bytes. Threads: safe to call from any.
+class random_source {
+public:
+    virtual ~random_source() = default;
+
+    virtual void fill(std::span<std::uint8_t> bytes) = 0;
+
+    /// Sixty-four random bits.
+    [[nodiscard]] std::uint64_t bits();
+
+    /// A number in [0, 1).
+    [[nodiscard]] double fraction();
+};
+
+enum class log_level { debug, info, warning, error };
+
+/// Receives one finished line at a time; never a payload, never a secret.
+using log_sink = std::function<void(log_level, std::string_view)>;
+
+/// The three of them together, as every store holds them.
+struct environment {
+    std::shared_ptr<posthorn::clock> clock;
+    std::shared_ptr<random_source> random;
+    log_sink log;
+
+    /// The machine's clock, the kernel's randomness, and silence.
+    [[nodiscard]] static environment system();
+};
+
+} // namespace posthorn

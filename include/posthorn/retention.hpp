@@ -1,0 +1,34 @@
+// Retention: finished messages are kept for a while, then removed a few at a time.
+#pragma once
+
+#include <posthorn/store.hpp>
+#include <posthorn/time.hpp>
+
+#include <cstddef>
+#include <optional>
+
+namespace posthorn {
+
+struct retention {
+    /// Done, cancelled and expired messages are kept this long; zero: until the next cleaning.
+    duration finished = std::chrono::hours{24 * 7};
+
+    /// Dead messages are kept until purged, unless this is given.
+    std::optional<duration> dead = {};
+
+    /// How many messages one transaction removes; small, so that no lock is held for long.
+    std::size_t batch = 500;
+};
+
+struct cleaning_report {
+    std::size_t finished = 0;
+    std::size_t dead = 0;
+    std::size_t dedup_keys = 0;
+};
+
+/// Removes what has outlived its retention, batch by batch, until nothing is left to remove
+/// or `batches_max` transactions have run.
+cleaning_report clean(store& where, const retention& rules = {},
+                      std::size_t batches_max = SIZE_MAX);
+
+} // namespace posthorn

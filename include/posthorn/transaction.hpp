@@ -1,0 +1,40 @@
+// A transaction is what every operation takes: one that
+// Posthorn opened, or one that the caller lends.
+#pragma once
+
+#include <memory>
+
+namespace posthorn {
+
+namespace contract {
+class session;
+}
+
+/// One database transaction. Owned ones (`store::begin`) roll back when destroyed without commit.
+/// Borrowed ones (`sqlite::borrowed_transaction`) never begin, commit or close anything.
+/// Threads: one at a time.
+class transaction {
+public:
+    explicit transaction(std::unique_ptr<contract::session> session);
+    transaction(transaction&&) noexcept;
+    transaction& operator=(transaction&&) noexcept;
+    transaction(const transaction&) = delete;
+    transaction& operator=(const transaction&) = delete;
+    ~transaction();
+
+    /// Makes everything done here permanent.
+    /// Throws: `error`; when `in_doubt()`, the commit may have happened.
+    /// Never call it on a borrowed one.
+    void commit();
+
+    /// Undoes everything done here. Never call it on a borrowed one.
+    void rollback();
+
+    /// The store's side of this transaction; for Posthorn's own components.
+    [[nodiscard]] contract::session& session();
+
+private:
+    std::unique_ptr<contract::session> session_;
+};
+
+} // namespace posthorn

@@ -1,0 +1,109 @@
+// The real world behind the environment: the machine's clocks and the kernel's randomness.
+// The only place in the library that asks for either.
+#include <posthorn/environment.hpp>
+#include <posthorn/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <pthread.h>
+#include <sys/random.h>
+#include <thread>
+
+namespace posthorn {
+namespace {
+
+class system_clock final : public clock {
+public:
+    timestamp now() const override
+    {
+        return std::chrono::time_point_cast<duration>(std::chrono::system_clock::now());
+    }
+
+    monotonic_time monotonic() const override
+    {
+        return std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
+    }
+
+    void pause(duration length) const override { std::this_thread::sleep_for(length); }
+};
+
+// Counts forks, so that a child never hands out the bytes its parent has buffered.
+std::atomic<unsigned> fork_count{0};
+
+void count_forks_from_now_on()
+{
+    static const int registered = pthread_atfork(
+        nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
+    (void)registered;
+}
+
+void ask_kernel(std::span<std::uint8_t> bytes)
+{
+    while (!bytes.empty()) {
+        const auto got = getrandom(bytes.data(), bytes.size(), 0);
+        if (got < 0 && errno != EINTR)
+            throw error(error_code::internal,
+                        std::string("the kernel gives no random bytes: ") + std::strerror(errno));
+        if (got > 0)
+            bytes = bytes.subspan(static_cast<std::size_t>(got));
+    }
+}
+
+// One system call serves many small requests: an id needs eight bytes, the buffer holds 512.
+class system_random final : public random_source {
+public:
+    system_random() { count_forks_from_now_on(); }
+
+    void fill(std::span<std::uint8_t> bytes) override
+    {
+        thread_local buffer own;
+        const auto forks = fork_count.load(std::memory_order_relaxed);
+        if (own.forks != forks)
+            own = buffer{.forks = forks};
+        while (!bytes.empty()) {
+            if (own.used == own.bytes.size()) {
+                ask_kernel(own.bytes);
+                own.used = 0;
+            }
+            const auto count = std::min(bytes.size(), own.bytes.size() - own.used);
+            std::memcpy(bytes.data(), own.bytes.data() + own.used, count);
+            own.used += count;
+            bytes = bytes.subspan(count);
+        }
+    }
+
+private:
+    struct buffer {
+        std::array<std::uint8_t, 512> bytes{};
+        std::size_t used = 512;
+        unsigned forks = 0;
+    };
+};
+
+} // namespace
+
+std::uint64_t random_source::bits()
+{
+    std::array<std::uint8_t, 8> bytes{};
+    fill(bytes);
+    return std::bit_cast<std::uint64_t>(bytes);
+}
+
+double random_source::fraction()
+{
+    // The upper 53 bits fill a double's mantissa exactly.
+    return static_cast<double>(bits() >> 11U) * 0x1.0p-53;
+}
+
+environment environment::system()
+{
+    return {.clock = std::make_shared<system_clock>(),
+            .random = std::make_shared<system_random>(),
+            .log = [](log_level, std::string_view) {}};
+}
+
+} // namespace posthorn

@@ -1,0 +1,58 @@
+// What an outcome means: done, another try, or the end.
+#include "core/settlement.hpp"
+
+#include "core/validation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace posthorn::core {
+namespace {
+
+decision dead(std::string_view reason, dead_key on_dead)
+{
+    return {.become = settled_as::dead,
+            .error = reason.empty() ? "failed without a reason"
+                                    : std::string(truncated(reason, limits::error_bytes_max)),
+            .blocks_key = on_dead == dead_key::blocks};
+}
+
+// A started message that comes back has used one more start, and dies if that was its last.
+decision try_again(const outcome& said, const delivery_facts& facts, const retry_rules& rules,
+                   dead_key on_dead, double chance)
+{
+    const int starts = facts.starts_before + 1;
+    const auto wait = wait_after(rules.of(facts.topic), starts, chance);
+    if (!wait) {
+        const auto last = fmt::format("gave up after {} attempts", starts);
+        return dead(said.error.empty() ? last : said.error, on_dead);
+    }
+    return {.become = settled_as::retrying,
+            .delay = std::clamp(said.delay.value_or(*wait), duration::zero(), limits::span_max),
+            .error = std::string(truncated(said.error, limits::error_bytes_max))};
+}
+
+} // namespace
+
+decision decide(const outcome& said, const delivery_facts& facts, const retry_rules& rules,
+                dead_key on_dead, double chance)
+{
+    switch (said.verdict) {
+    case outcome::kind::done: return {};
+    case outcome::kind::fail: return dead(said.error, on_dead);
+    case outcome::kind::retry: break;
+    }
+    if (!facts.started)
+        return {.become = settled_as::released};
+    return try_again(said, facts, rules, on_dead, chance);
+}
+
+decision decide_for_absent(const delivery_facts& facts, const retry_rules& rules, dead_key on_dead,
+                           double chance)
+{
+    return decide(retry("the lease ran out: its worker crashed, hung or lost the database"), facts,
+                  rules, on_dead, chance);
+}
+
+} // namespace posthorn::core

@@ -1,0 +1,28 @@
+// The rules for what may be enqueued, checked before anything is written.
+#pragma once
+
+#include <posthorn/message.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace posthorn::core {
+
+/// Throws: `error` with `invalid_argument`, naming what is wrong and what would be right.
+void check_message(const message& what, const enqueue_options& how, const limits& bounds);
+
+/// Refuses a message that would expire before it is due, in whichever way the two are given.
+void check_start_window(const enqueue_options& how, timestamp now);
+
+/// Table prefixes and schema names go into SQL as they are, so they are held to
+/// `[a-z_][a-z0-9_]{0,47}`.
+void check_identifier(std::string_view what, std::string_view name);
+
+/// The longest start of `text` within `bytes_max` that cuts no UTF-8 character in two.
+[[nodiscard]] std::string_view truncated(std::string_view text, std::size_t bytes_max) noexcept;
+
+/// Headers as a JSON object of strings, the form in which every store keeps them; empty for none.
+[[nodiscard]] std::string headers_to_json(const headers& values);
+[[nodiscard]] headers headers_from_json(std::string_view json);
+
+} // namespace posthorn::core

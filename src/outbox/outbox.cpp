@@ -1,0 +1,290 @@
+// The claiming side: arguments are checked here, outcomes
+// become decisions here, and hooks run here.
+#include "core/settlement.hpp"
+#include "store/contract/backend.hpp"
+#include "store/contract/message_queue.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/outbox.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace posthorn {
+namespace {
+
+void check_owner(const owner& who)
+{
+    if (who.token.empty())
+        throw error(error_code::invalid_argument,
+                    "the owner's token is empty; make one with owner::create");
+}
+
+void check_lease(duration lease)
+{
+    if (lease <= duration::zero())
+        throw error(error_code::invalid_argument, "the lease must be longer than zero");
+    if (lease > limits::span_max)
+        throw error(error_code::invalid_argument, "the lease is longer than a hundred years");
+}
+
+using positions_by_fence = std::map<fence, std::vector<std::size_t>>;
+
+// Receipts may come from several batches; each batch is settled on its own.
+template <typename Range, typename FenceOf>
+positions_by_fence grouped(const Range& what, FenceOf fence_of)
+{
+    positions_by_fence result;
+    for (std::size_t i = 0; i < what.size(); ++i)
+        result[fence_of(what[i])].push_back(i);
+    return result;
+}
+
+// Turns outcomes into decisions. Only retries need to know
+// more about their message than the receipt says.
+class decider {
+public:
+    decider(contract::message_queue& queue, const outbox_options& options, random_source& random)
+        : queue_(queue), options_(options), random_(random)
+    {}
+
+    void learn(std::string_view owner, fence which, std::span<const receipt> retried)
+    {
+        for (auto& each : queue_.open_deliveries(owner, which, retried)) {
+            const auto ordinal = each.receipt.ordinal;
+            known_.insert_or_assign(ordinal, std::move(each));
+        }
+    }
+
+    core::decision decide(const settlement& what)
+    {
+        core::delivery_facts facts{.topic = {}, .starts_before = 0, .started = true};
+        if (what.outcome.verdict == outcome::kind::retry) {
+            const auto found = known_.find(what.receipt.ordinal);
+            if (found == known_.end())
+                return {.become = settled_as::released}; // not ours: the store will answer `lost`
+            facts = {.topic = found->second.topic,
+                     .starts_before = found->second.starts_before,
+                     .started = found->second.started};
+        }
+        return core::decide(what.outcome, facts, options_.retries, options_.on_dead,
+                            random_.fraction());
+    }
+
+private:
+    contract::message_queue& queue_;
+    const outbox_options& options_;
+    random_source& random_;
+    std::map<std::uint32_t, contract::open_delivery> known_;
+};
+
+// Never more than the id: what a handler calls its error may hold a piece of the payload.
+void log_dead(const environment& world, const message_id& id)
+{
+    if (world.log)
+        world.log(log_level::warning, fmt::format("message {} is dead", to_string(id)));
+}
+
+void log_reaped(const environment& world, const contract::overdue_batch& which)
+{
+    if (world.log)
+        world.log(log_level::warning,
+                  fmt::format("took back {} messages of batch {}: its lease had run out",
+                              which.open.size(), static_cast<std::int64_t>(which.fence)));
+}
+
+void run_hooks(transaction& tx, const outbox_options& options,
+               std::span<const settled_message> changed)
+{
+    if (changed.empty())
+        return;
+    for (const auto& hook : options.hooks)
+        hook(tx, changed);
+}
+
+} // namespace
+
+outbox::outbox(store where, outbox_options options)
+    : store_(std::move(where)), options_(std::move(options))
+{}
+
+batch outbox::claim(const owner& who, const claim_options& how)
+{
+    check_owner(who);
+    check_lease(how.lease);
+    const auto limit_max = store_.backend().limits().batch_max;
+    if (how.limit == 0 || how.limit > limit_max)
+        throw error(
+            error_code::invalid_argument,
+            fmt::format("the limit of a claim is {}; it must be 1 to {}", how.limit, limit_max));
+    return store_.backend().claim({.owner = who.token,
+                                   .worker = who.worker,
+                                   .lease = how.lease,
+                                   .limit = how.limit,
+                                   .start = how.start.value_or(how.limit)});
+}
+
+std::vector<start_answer> outbox::start(const owner& who, std::span<const receipt> what)
+{
+    check_owner(who);
+    std::vector<start_answer> answers(what.size(), start_answer::lost);
+    if (what.empty())
+        return answers;
+    auto tx = store_.begin();
+    auto& queue = tx.session().queue();
+    for (const auto& [number, positions] :
+         grouped(what, [](const receipt& r) { return r.fence; })) {
+        std::vector<receipt> group;
+        for (const auto position : positions)
+            group.push_back(what[position]);
+        const auto part = queue.start(who.token, number, group);
+        for (std::size_t i = 0; i < positions.size(); ++i)
+            answers[positions[i]] = part[i];
+    }
+    tx.commit();
+    return answers;
+}
+
+settle_result outbox::settle(transaction& tx, const owner& who, std::span<const settlement> what)
+{
+    check_owner(who);
+    settle_result result{std::vector<settled_as>(what.size(), settled_as::lost)};
+    std::vector<settled_message> changed;
+    auto& session = tx.session();
+    auto& queue = session.queue();
+    const auto by_fence = grouped(what, [](const settlement& s) { return s.receipt.fence; });
+    for (const auto& [number, positions] : by_fence) {
+        decider decisions(queue, options_, *session.environment().random);
+        std::vector<receipt> retried;
+        for (const auto position : positions)
+            if (what[position].outcome.verdict == outcome::kind::retry)
+                retried.push_back(what[position].receipt);
+        if (!retried.empty())
+            decisions.learn(who.token, number, retried);
+
+        std::vector<contract::decided> group;
+        group.reserve(positions.size());
+        for (const auto position : positions)
+            group.push_back({what[position].receipt, decisions.decide(what[position])});
+        const auto part = queue.settle(who.token, number, group, options_.keep_done);
+        std::set<std::uint32_t> reported; // a receipt may stand twice in one call
+        for (std::size_t i = 0; i < positions.size(); ++i) {
+            result.answers[positions[i]] = part[i];
+            const bool worth_telling = part[i] == settled_as::dead || !options_.hooks.empty();
+            if (part[i] == settled_as::lost || !worth_telling ||
+                !reported.insert(group[i].receipt.ordinal).second)
+                continue;
+            changed.push_back({.id = group[i].receipt.id, .answer = part[i]});
+            if (part[i] == settled_as::dead)
+                log_dead(session.environment(), group[i].receipt.id);
+        }
+    }
+    run_hooks(tx, options_, changed);
+    return result;
+}
+
+settle_result outbox::settle(const owner& who, std::span<const settlement> what)
+{
+    check_owner(who);
+    if (what.empty())
+        return {};
+    auto tx = store_.begin();
+    auto result = settle(tx, who, what);
+    tx.commit();
+    return result;
+}
+
+settle_result outbox::settle_all(const owner& who, std::span<const receipt> what,
+                                 const outcome& how)
+{
+    std::vector<settlement> all;
+    all.reserve(what.size());
+    for (const auto& each : what)
+        all.push_back({each, how});
+    return settle(who, all);
+}
+
+settle_result outbox::acknowledge(const owner& who, std::span<const receipt> what)
+{
+    return settle_all(who, what, done());
+}
+
+settle_result outbox::acknowledge(transaction& tx, const owner& who, std::span<const receipt> what)
+{
+    std::vector<settlement> all;
+    all.reserve(what.size());
+    for (const auto& each : what)
+        all.push_back({each, done()});
+    return settle(tx, who, all);
+}
+
+settle_result outbox::abandon(const owner& who, std::span<const receipt> what,
+                              std::optional<duration> delay, std::string_view error)
+{
+    return settle_all(
+        who, what, {.verdict = outcome::kind::retry, .delay = delay, .error = std::string(error)});
+}
+
+settle_result outbox::fail(const owner& who, std::span<const receipt> what, std::string_view reason)
+{
+    return settle_all(who, what, posthorn::fail(std::string(reason)));
+}
+
+bool outbox::renew(const owner& who, fence which, duration lease)
+{
+    check_owner(who);
+    check_lease(lease);
+    auto tx = store_.begin();
+    const bool renewed = tx.session().queue().renew(who.token, which, lease);
+    tx.commit();
+    return renewed;
+}
+
+reap_report outbox::reap_expired(std::size_t limit)
+{
+    reap_report report;
+    auto tx = store_.begin();
+    auto& session = tx.session();
+    std::vector<settled_message> changed;
+    for (const auto& overdue : session.queue().overdue_batches(limit)) {
+        std::vector<contract::decided> all;
+        for (const auto& each : overdue.open)
+            all.push_back(
+                {each.receipt, core::decide_for_absent({.topic = each.topic,
+                                                        .starts_before = each.starts_before,
+                                                        .started = each.started},
+                                                       options_.retries, options_.on_dead,
+                                                       session.environment().random->fraction())});
+        const auto answers =
+            session.queue().settle(overdue.owner, overdue.fence, all, options_.keep_done);
+        log_reaped(session.environment(), overdue);
+        ++report.batches;
+        report.released +=
+            static_cast<std::size_t>(std::ranges::count(answers, settled_as::released));
+        report.retrying +=
+            static_cast<std::size_t>(std::ranges::count(answers, settled_as::retrying));
+        report.dead += static_cast<std::size_t>(std::ranges::count(answers, settled_as::dead));
+        for (std::size_t i = 0; i < answers.size(); ++i) {
+            changed.push_back({.id = all[i].receipt.id, .answer = answers[i]});
+            if (answers[i] == settled_as::dead)
+                log_dead(session.environment(), all[i].receipt.id);
+        }
+    }
+    run_hooks(tx, options_, changed);
+    tx.commit();
+    return report;
+}
+
+std::size_t outbox::expire_due(std::size_t limit)
+{
+    auto tx = store_.begin();
+    const auto count = tx.session().queue().expire_due(limit);
+    tx.commit();
+    return count;
+}
+
+} // namespace posthorn

@@ -1,0 +1,32 @@
+// Cleaning: small transactions, one after the other, until nothing is left to remove.
+#include "store/contract/message_keeper.hpp"
+#include "store/contract/session.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/retention.hpp>
+
+namespace posthorn {
+
+cleaning_report clean(store& where, const retention& rules, std::size_t batches_max)
+{
+    if (rules.batch == 0 || rules.finished < duration::zero() ||
+        rules.dead.value_or(duration::zero()) < duration::zero())
+        throw error(error_code::invalid_argument,
+                    "retention: the batch must be at least 1 and no time negative");
+    cleaning_report report;
+    for (std::size_t i = 0; i < batches_max; ++i) {
+        auto tx = where.begin();
+        auto& keeper = tx.session().keeper();
+        const auto finished = keeper.remove_finished(rules.finished, rules.batch);
+        const auto dead = rules.dead ? keeper.remove_dead(*rules.dead, rules.batch) : 0;
+        const auto keys = keeper.forget_dedup_keys(rules.batch);
+        tx.commit();
+        report.finished += finished;
+        report.dead += dead;
+        report.dedup_keys += keys;
+        if (finished < rules.batch && dead < rules.batch && keys < rules.batch)
+            break;
+    }
+    return report;
+}
+
+} // namespace posthorn

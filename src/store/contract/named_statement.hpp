@@ -1,0 +1,22 @@
+// SQL text with a name, as the build makes it from the .sql files.
+#pragma once
+
+#include <string_view>
+
+namespace posthorn::contract {
+
+/// A statement of a store. `{p}` in its text stands for the tables' prefix.
+struct named_statement {
+    int index; ///< its place among the store's statements: where its prepared form is kept
+    std::string_view name;
+    std::string_view text;
+};
+
+/// A numbered step that brings the tables forward.
+struct migration {
+    int version;
+    std::string_view name;
+    std::string_view text;
+};
+
+} // namespace posthorn::contract

@@ -1,0 +1,30 @@
+// A session is one transaction on one connection, seen from Posthorn's components.
+#pragma once
+
+#include <posthorn/environment.hpp>
+#include <posthorn/message.hpp>
+
+namespace posthorn::contract {
+
+class message_writer;
+class message_queue;
+class message_reader;
+class message_keeper;
+
+class session {
+public:
+    virtual ~session() = default;
+
+    virtual message_writer& writer() = 0;
+    virtual message_queue& queue() = 0;
+    virtual message_reader& reader() = 0;
+    virtual message_keeper& keeper() = 0;
+
+    virtual const posthorn::environment& environment() const = 0;
+    virtual const posthorn::limits& limits() const = 0;
+
+    virtual void commit() = 0;
+    virtual void rollback() = 0;
+};
+
+} // namespace posthorn::contract

@@ -1,0 +1,72 @@
+// The public handles over the contract: transaction and store.
+#include "store/contract/backend.hpp"
+#include "store/contract/session.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/store.hpp>
+#include <posthorn/transaction.hpp>
+
+#include <utility>
+
+namespace posthorn {
+
+transaction::transaction(std::unique_ptr<contract::session> session) : session_(std::move(session))
+{}
+transaction::transaction(transaction&&) noexcept = default;
+transaction& transaction::operator=(transaction&&) noexcept = default;
+transaction::~transaction() = default;
+
+contract::session& transaction::session()
+{
+    if (!session_)
+        throw error(error_code::no_transaction, "the transaction has ended or was moved away");
+    return *session_;
+}
+
+void transaction::commit()
+{
+    session().commit();
+    session_.reset();
+}
+
+void transaction::rollback()
+{
+    session().rollback();
+    session_.reset();
+}
+
+batch contract::backend::claim(const claim_request& request)
+{
+    const auto own = begin();
+    auto result = own->queue().claim(request);
+    own->commit();
+    return result;
+}
+
+store::store(std::shared_ptr<contract::backend> backend) : backend_(std::move(backend)) {}
+
+transaction store::begin()
+{
+    return transaction{backend_->begin()};
+}
+
+transaction store::read()
+{
+    return transaction{backend_->read()};
+}
+
+const posthorn::environment& store::environment() const
+{
+    return backend_->environment();
+}
+
+std::string_view to_string(severity level) noexcept
+{
+    switch (level) {
+    case severity::ok: return "ok";
+    case severity::warning: return "warning";
+    case severity::problem: return "problem";
+    }
+    return "unknown";
+}
+
+} // namespace posthorn

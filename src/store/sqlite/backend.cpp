@@ -1,0 +1,115 @@
+// Opening an SQLite store.
+#include "store/sqlite/backend.hpp"
+
+#include "store/contract/message_queue.hpp"
+#include "store/sqlite/schema.hpp"
+#include "store/sqlite/sessions.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/sqlite.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace posthorn::sqlite {
+namespace {
+
+constexpr std::size_t reading_connections_max = 4;
+
+// A fresh connection to a file; without its write-ahead log readers would block writers.
+std::unique_ptr<connection> connect(const location& where)
+{
+    auto db =
+        std::make_unique<connection>(where.path, connection::access::existing, where.settings);
+    require_current(*db);
+    if (const auto mode = db->pragma("journal_mode"); mode != "wal")
+        throw error(
+            error_code::unsupported,
+            fmt::format(
+                "{}: the journal mode is '{}', Posthorn needs 'wal'; `posthorn migrate` sets it",
+                where.path, mode));
+    return db;
+}
+
+// Reading connections cannot write: there is one writer per process, and this keeps it so.
+std::unique_ptr<connection> connect_for_reading(const location& where)
+{
+    auto db = connect(where);
+    db->execute("PRAGMA query_only=ON", "set query_only");
+    return db;
+}
+
+// A store in memory lives in its one connection, so it is made with its tables.
+std::unique_ptr<connection> connect_to_memory(const location& where)
+{
+    auto db = std::make_unique<connection>("", connection::access::memory, where.settings);
+    bring_up_to_date(*db, where.settings.environment);
+    return db;
+}
+
+} // namespace
+
+backend::backend(location where, const store_options& options)
+    : where_(std::move(where)),
+      options_(options),
+      // One writer per process: SQLite has one writer anyway,
+      // and threads wait better on a lock than on a file.
+      writers_(1, where_.settings.busy_timeout,
+               [this] { return where_.in_memory() ? connect_to_memory(where_) : connect(where_); }),
+      readers_(reading_connections_max, where_.settings.busy_timeout,
+               [this] { return connect_for_reading(where_); })
+{
+    // A store that cannot be used says so when it is opened, not at the first message.
+    const auto first = writers_.take();
+}
+
+std::unique_ptr<contract::session> backend::begin()
+{
+    return std::make_unique<owned_session>(writers_.take(), owned_session::purpose::write,
+                                           options_.environment, options_.limits);
+}
+
+std::unique_ptr<contract::session> backend::read()
+{
+    return std::make_unique<owned_session>(where_.in_memory() ? writers_.take() : readers_.take(),
+                                           owned_session::purpose::read, options_.environment,
+                                           options_.limits);
+}
+
+// An idle worker looks without the write lock, so that it never stands in a writer's way.
+batch backend::claim(const contract::claim_request& request)
+{
+    {
+        owned_session look(where_.in_memory() ? writers_.take() : readers_.take(),
+                           owned_session::purpose::read, options_.environment, options_.limits);
+        if (!look.queue().any_due())
+            return {};
+    }
+    for (;;) {
+        owned_session own(writers_.take(), owned_session::purpose::write, options_.environment,
+                          options_.limits);
+        auto result = own.queue().claim(request);
+        const bool more_to_pass = result.empty() && own.queue().log_has_more();
+        own.commit();
+        if (!more_to_pass)
+            return result;
+    }
+}
+
+store open(std::string_view url, const store_options& options)
+{
+    return store{std::make_shared<backend>(location::parse(url, options), options)};
+}
+
+migration_report migrate(std::string_view url, const store_options& options)
+{
+    const auto where = location::parse(url, options);
+    if (where.in_memory())
+        throw error(
+            error_code::invalid_argument,
+            "sqlite::memory: needs no migration: every such store is new and has its tables");
+    connection db(where.path, connection::access::create, where.settings);
+    return bring_up_to_date(db, options.environment);
+}
+
+} // namespace posthorn::sqlite

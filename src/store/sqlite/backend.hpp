@@ -1,0 +1,30 @@
+// An open SQLite store: one connection that writes, a few that read.
+#pragma once
+
+#include "store/contract/backend.hpp"
+#include "store/sqlite/connection_pool.hpp"
+#include "store/sqlite/location.hpp"
+
+#include <memory>
+
+namespace posthorn::sqlite {
+
+class backend final : public contract::backend {
+public:
+    backend(location where, const store_options& options);
+
+    std::unique_ptr<contract::session> begin() override;
+    std::unique_ptr<contract::session> read() override;
+    batch claim(const contract::claim_request& request) override;
+
+    const posthorn::environment& environment() const override { return options_.environment; }
+    const posthorn::limits& limits() const override { return options_.limits; }
+
+private:
+    location where_;
+    store_options options_;
+    connection_pool writers_;
+    connection_pool readers_;
+};
+
+} // namespace posthorn::sqlite

@@ -1,0 +1,34 @@
+-- What a diagnosis asks. Each answers with a number that should be 0.
+
+-- name: claimed_without_batch
+SELECT count(*) FROM {p}queue q WHERE q.state = 2 AND NOT EXISTS (SELECT 1 FROM {p}batch b WHERE b.fence = q.fence)
+
+-- name: queued_without_message
+SELECT (SELECT count(*) FROM {p}queue q WHERE NOT EXISTS (SELECT 1 FROM {p}message m WHERE m.seq = q.seq))
+     + (SELECT count(*) FROM {p}finished f WHERE NOT EXISTS (SELECT 1 FROM {p}message m WHERE m.seq = f.seq))
+
+-- name: queued_and_finished
+SELECT count(*) FROM {p}queue q JOIN {p}finished f ON f.seq = q.seq
+
+-- name: unaccounted
+-- Behind the log's position every message is in the queue, finished, or a member of a batch.
+SELECT count(*) FROM {p}message m
+ WHERE m.seq <= (SELECT claimed_to FROM {p}log WHERE one = 1)
+   AND NOT EXISTS (SELECT 1 FROM {p}queue q WHERE q.seq = m.seq)
+   AND NOT EXISTS (SELECT 1 FROM {p}finished f WHERE f.seq = m.seq)
+
+-- name: waiting_without_reason
+SELECT count(*) FROM {p}queue q
+ WHERE q.state = 1 AND NOT EXISTS (SELECT 1 FROM {p}queue o WHERE o.ordering_key = q.ordering_key
+                                     AND o.state IN (0, 2, 3))
+
+-- name: from_the_future
+SELECT count(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) WHERE created_at > :limit_time
+
+-- name: missing_indexes
+SELECT 9 - count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
+    ('{p}message_id', '{p}queue_ready', '{p}queue_key', '{p}queue_expiry', '{p}queue_dead', '{p}queue_died',
+     '{p}finished_at', '{p}batch_lease', '{p}dedup_expiry')
+
+-- name: overdue_batch_count
+SELECT count(*) FROM {p}batch WHERE lease_until <= :now

@@ -1,0 +1,29 @@
+-- What operators and retention do.
+
+-- name: redrive
+-- The expiry is lifted: whoever redrives a message wants it to run. 1 is `waiting`, as in queue_new.
+UPDATE {p}queue
+   SET state = EXISTS (SELECT 1 FROM {p}queue o
+                        WHERE o.ordering_key = {p}queue.ordering_key AND o.seq <> :seq
+                          AND o.state IN (0, 2, 3)),
+       due_at = :due_at, expires_at = NULL, attempts = 0, redrives = redrives + 1, finished_at = NULL
+ WHERE seq = :seq AND state >= 3
+
+-- name: delete_dead
+DELETE FROM {p}queue WHERE seq = :seq AND state >= 3 RETURNING ordering_key
+
+-- name: skip_key
+UPDATE {p}queue SET state = 4 WHERE ordering_key = :ordering_key AND state = 3
+
+-- name: removable_finished
+SELECT seq FROM {p}finished WHERE finished_at <= :until ORDER BY finished_at LIMIT :limit
+
+-- name: removable_dead
+SELECT seq FROM {p}queue INDEXED BY {p}queue_died WHERE state >= 3 AND finished_at <= :until ORDER BY finished_at LIMIT :limit
+
+-- name: delete_finished
+DELETE FROM {p}finished WHERE seq = :seq
+
+-- name: forget_dedup
+DELETE FROM {p}dedup WHERE (topic, dedup_key) IN
+    (SELECT topic, dedup_key FROM {p}dedup WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit)

@@ -1,0 +1,46 @@
+// Beginning and ending transactions of our own.
+#include "store/sqlite/sessions.hpp"
+
+#include "store/sqlite/statements.hpp"
+#include <posthorn/error.hpp>
+
+#include <utility>
+
+namespace posthorn::sqlite {
+
+owned_session::owned_session(connection_pool::turn turn, purpose why,
+                             const posthorn::environment& world, const posthorn::limits& bounds)
+    : session_base(*turn, world, bounds), turn_(std::move(turn))
+{
+    db_.use(why == purpose::write ? sql::begin_writing::text : sql::begin_reading::text).run();
+}
+
+owned_session::~owned_session()
+{
+    if (usable_ && db_.in_transaction())
+        sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+void owned_session::commit()
+{
+    try {
+        db_.use(sql::commit::text).run();
+    } catch (const error& failure) {
+        // An owned store in memory would vanish with its connection;
+        // it cannot meet I/O errors either.
+        if (failure.poisons_connection()) {
+            usable_ = false;
+            turn_.discard();
+        }
+        throw;
+    }
+}
+
+void owned_session::rollback()
+{
+    // After some errors SQLite has rolled back by itself.
+    if (usable_ && db_.in_transaction())
+        db_.execute("ROLLBACK", "rollback");
+}
+
+} // namespace posthorn::sqlite

@@ -1,0 +1,66 @@
+// The kinds of session: our own transaction, a reading one, and the caller's.
+#pragma once
+
+#include "store/contract/session.hpp"
+#include "store/sqlite/connection.hpp"
+#include "store/sqlite/connection_pool.hpp"
+#include "store/sqlite/keeper.hpp"
+#include "store/sqlite/queue.hpp"
+#include "store/sqlite/reader.hpp"
+#include "store/sqlite/writer.hpp"
+
+#include <memory>
+
+namespace posthorn::sqlite {
+
+/// What all of them share: the four parts of the contract over one connection.
+class session_base : public contract::session {
+public:
+    session_base(connection& db, const posthorn::environment& world, const posthorn::limits& bounds)
+        : db_(db),
+          world_(world),
+          bounds_(bounds),
+          writer_(db, world),
+          queue_(db, world),
+          reader_(db, world),
+          keeper_(db, world)
+    {}
+
+    contract::message_writer& writer() override { return writer_; }
+    sqlite::queue& queue() override { return queue_; }
+    contract::message_reader& reader() override { return reader_; }
+    contract::message_keeper& keeper() override { return keeper_; }
+    const posthorn::environment& environment() const override { return world_; }
+    const posthorn::limits& limits() const override { return bounds_; }
+
+protected:
+    connection& db_;
+
+private:
+    const posthorn::environment& world_;
+    const posthorn::limits& bounds_;
+    sqlite::writer writer_;
+    sqlite::queue queue_;
+    sqlite::reader reader_;
+    sqlite::keeper keeper_;
+};
+
+/// A transaction of our own; `BEGIN IMMEDIATE` when it
+/// writes, because a later upgrade could fail at once.
+class owned_session final : public session_base {
+public:
+    enum class purpose { write, read };
+
+    owned_session(connection_pool::turn turn, purpose why, const posthorn::environment& world,
+                  const posthorn::limits& bounds);
+    ~owned_session() override;
+
+    void commit() override;
+    void rollback() override;
+
+private:
+    connection_pool::turn turn_;
+    bool usable_ = true;
+};
+
+} // namespace posthorn::sqlite

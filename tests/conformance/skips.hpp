@@ -1,0 +1,32 @@
+// The ledger of skips: every test that does not run on a store, and why. Nothing else may skip.
+// A test is named `suite.test`, or `suite.*` for all of a suite.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace posthorn::conformance {
+
+struct skip {
+    std::string_view store;
+    std::string_view test;
+    std::string_view reason;
+};
+
+inline constexpr std::string_view nobody_else =
+    "a store in memory has one handle, and nobody else can reach it";
+inline constexpr std::string_view one_connection =
+    "a store in memory has one connection: nothing can look at it while a transaction is open";
+
+inline constexpr std::array skips{
+    skip{"sqlite_memory", "borrowing.*", nobody_else},
+    skip{"sqlite_memory", "sql_contract.*", nobody_else},
+    skip{"sqlite_memory", "processes.*", nobody_else},
+    skip{"sqlite_memory", "isolation.*", one_connection},
+    skip{"sqlite_memory", "concurrency.workers_with_handles_of_their_own_share_a_store",
+         nobody_else},
+    skip{"sqlite_memory", "errors.a_store_that_stays_locked_is_busy", nobody_else},
+    skip{"sqlite_memory", "errors.a_busy_store_works_again_once_it_is_free", nobody_else},
+};
+
+} // namespace posthorn::conformance

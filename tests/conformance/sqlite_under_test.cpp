@@ -1,0 +1,131 @@
+// SQLite's side of the suite, written with its C interface alone.
+#include "conformance/sqlite_under_test.hpp"
+
+#include <posthorn/sqlite.hpp>
+
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+namespace posthorn::conformance {
+namespace {
+
+class sqlite_connection final : public native_connection {
+public:
+    sqlite_connection(const std::string& path, const environment& world)
+    {
+        check(sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE, nullptr));
+        check(sqlite3_busy_timeout(db_, 5'000));
+        loan_.emplace(db_, sqlite::borrow_options{.environment = world});
+    }
+    sqlite_connection(const sqlite_connection&) = delete;
+    sqlite_connection& operator=(const sqlite_connection&) = delete;
+    ~sqlite_connection() override
+    {
+        loan_.reset();
+        sqlite3_close(db_);
+    }
+
+    void begin() override { execute("BEGIN IMMEDIATE"); }
+    void commit() override { execute("COMMIT"); }
+    void rollback() override { execute("ROLLBACK"); }
+    bool in_transaction() const override { return sqlite3_get_autocommit(db_) == 0; }
+
+    void execute(const std::string& sql) override
+    {
+        check(sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr));
+    }
+
+    std::int64_t count(const std::string& sql) override { return std::stoll(text(sql)); }
+
+    std::string text(const std::string& sql) override
+    {
+        sqlite3_stmt* prepared = nullptr;
+        check(sqlite3_prepare_v2(db_, sql.c_str(), -1, &prepared, nullptr));
+        const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owned(prepared,
+                                                                          &sqlite3_finalize);
+        if (sqlite3_step(prepared) != SQLITE_ROW)
+            throw std::runtime_error("no row: " + sql);
+        const auto* found = sqlite3_column_text(prepared, 0);
+        return found == nullptr ? "" : reinterpret_cast<const char*>(found);
+    }
+
+    transaction& borrow() override { return *loan_; }
+
+private:
+    void check(int code) const
+    {
+        if (code != SQLITE_OK)
+            throw std::runtime_error(sqlite3_errmsg(db_));
+    }
+
+    sqlite3* db_ = nullptr;
+    std::optional<sqlite::borrowed_transaction> loan_;
+};
+
+class sqlite_file final : public store_under_test {
+public:
+    sqlite_file()
+    {
+        auto folder = (std::filesystem::temp_directory_path() / "posthorn-XXXXXX").string();
+        if (mkdtemp(folder.data()) == nullptr)
+            throw std::runtime_error("no temporary folder: " + folder);
+        folder_ = folder;
+        migrate(url());
+    }
+    sqlite_file(const sqlite_file&) = delete;
+    sqlite_file& operator=(const sqlite_file&) = delete;
+    ~sqlite_file() override
+    {
+        std::error_code ignored; // a folder that stays behind must not fail a test
+        std::filesystem::remove_all(folder_, ignored);
+    }
+
+    std::string url() const override { return "sqlite:" + path(); }
+    store open(const store_options& options) override { return posthorn::open(url(), options); }
+    store open_impatient(const store_options& options) override
+    {
+        return posthorn::open(url() + "?busy_timeout=20ms", options);
+    }
+    std::unique_ptr<native_connection> connect(const environment& world) override
+    {
+        return std::make_unique<sqlite_connection>(path(), world);
+    }
+
+private:
+    [[nodiscard]] std::string path() const { return (folder_ / "store.db").string(); }
+
+    std::filesystem::path folder_;
+};
+
+class sqlite_memory final : public store_under_test {
+public:
+    std::string url() const override { return "sqlite::memory:"; }
+    store open(const store_options& options) override { return posthorn::open(url(), options); }
+    store open_impatient(const store_options& options) override
+    {
+        return posthorn::open(url() + "?busy_timeout=20ms", options);
+    }
+    std::unique_ptr<native_connection> connect(const environment& /*world*/) override
+    {
+        throw std::logic_error("nobody else can connect to a store in memory");
+    }
+};
+
+} // namespace
+
+std::unique_ptr<store_under_test> make_sqlite_file()
+{
+    return std::make_unique<sqlite_file>();
+}
+
+std::unique_ptr<store_under_test> make_sqlite_memory()
+{
+    return std::make_unique<sqlite_memory>();
+}
+
+} // namespace posthorn::conformance

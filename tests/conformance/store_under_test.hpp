@@ -1,0 +1,74 @@
+// A store as the conformance suite sees it: how to make a fresh one, reach it again, and borrow
+// from it. Every engine implements these two interfaces once; stores.cpp registers it with one
+// line.
+#pragma once
+
+#include <posthorn/posthorn.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace posthorn::conformance {
+
+/// A connection of the application itself, made with the engine's own client and without Posthorn.
+class native_connection {
+public:
+    virtual ~native_connection() = default;
+
+    /// Opens a transaction that may write.
+    virtual void begin() = 0;
+    virtual void commit() = 0;
+    virtual void rollback() = 0;
+    [[nodiscard]] virtual bool in_transaction() const = 0;
+
+    /// Throws: `std::runtime_error` with the engine's own words.
+    virtual void execute(const std::string& sql) = 0;
+
+    /// The first column of the first row.
+    [[nodiscard]] virtual std::int64_t count(const std::string& sql) = 0;
+    [[nodiscard]] virtual std::string text(const std::string& sql) = 0;
+
+    /// The same connection, lent to Posthorn; one object for all of its transactions.
+    [[nodiscard]] virtual transaction& borrow() = 0;
+};
+
+/// What a store can be asked for; where it can not, the ledger of skips says why.
+struct features {
+    bool second_handle = true;      ///< a second handle reaches the same messages
+    bool native_connections = true; ///< the application can connect past Posthorn
+    bool other_processes = true;    ///< another process can open its URL
+};
+
+/// One fresh, empty store; gone with this object.
+class store_under_test {
+public:
+    virtual ~store_under_test() = default;
+
+    [[nodiscard]] virtual std::string url() const = 0;
+
+    /// A handle to it, each time a new one.
+    [[nodiscard]] virtual store open(const store_options& options) = 0;
+
+    /// A handle that gives up on a locked store almost at once.
+    [[nodiscard]] virtual store open_impatient(const store_options& options) = 0;
+
+    [[nodiscard]] virtual std::unique_ptr<native_connection> connect(const environment& world) = 0;
+};
+
+/// An engine, or a way to use one.
+struct store_kind {
+    std::string name;
+    features can;
+    std::function<std::unique_ptr<store_under_test>()> make;
+
+    friend void PrintTo(const store_kind& kind, std::ostream* out) { *out << kind.name; }
+};
+
+/// Everything that is registered.
+[[nodiscard]] const std::vector<store_kind>& store_kinds();
+
+} // namespace posthorn::conformance

@@ -1,0 +1,15 @@
+// The stores that the suite runs on: one line each.
+#include "conformance/sqlite_under_test.hpp"
+
+namespace posthorn::conformance {
+
+const std::vector<store_kind>& store_kinds()
+{
+    static const std::vector<store_kind> all{
+        {"sqlite_file", {}, &make_sqlite_file},
+        {"sqlite_memory", {false, false, false}, &make_sqlite_memory},
+    };
+    return all;
+}
+
+} // namespace posthorn::conformance

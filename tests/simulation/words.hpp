@@ -1,0 +1,78 @@
+// The words in which both sides answer, so that equal answers are equal texts.
+#pragma once
+
+#include "simulation/operation.hpp"
+#include <posthorn/messages.hpp>
+#include <posthorn/outbox.hpp>
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+namespace posthorn::simulation {
+
+[[nodiscard]] inline std::string answer(const enqueued& which)
+{
+    return name_of(which.id) + (which.duplicate ? " again; " : "; ");
+}
+
+[[nodiscard]] inline std::string answer(const receipt& which, const std::string& topic,
+                                        const std::string& key, int attempt, bool started)
+{
+    return fmt::format("{}@{} #{} (topic {}, key '{}', attempt {}, {}); ", name_of(which.id),
+                       static_cast<std::int64_t>(which.fence), which.ordinal, topic, key, attempt,
+                       started ? "started" : "not started");
+}
+
+template <typename Answer>
+[[nodiscard]] std::string answer(const std::vector<Answer>& all)
+{
+    std::string text;
+    for (const auto& each : all)
+        text += std::string(to_string(each)) + "; ";
+    return text;
+}
+
+[[nodiscard]] inline std::string answer(const reap_report& report)
+{
+    return fmt::format("{} batches: {} released, {} retrying, {} dead", report.batches,
+                       report.released, report.retrying, report.dead);
+}
+
+[[nodiscard]] inline std::string answer(bool yes)
+{
+    return yes ? "yes" : "no";
+}
+
+[[nodiscard]] inline std::string spoken_or_never(const std::optional<timestamp>& when)
+{
+    return when ? spoken(*when) : "never";
+}
+
+/// One message in words; works on the model's form and on the public one.
+template <typename Message>
+[[nodiscard]] std::string portrait(const Message& m)
+{
+    auto text = fmt::format(
+        "{} {} (topic {}, key '{}'{}{}): attempts {}, errors {}, redrives {}, fence {}, "
+        "finished {}, last error '{}'",
+        name_of(m.id), to_string(m.state), m.topic, m.ordering_key, m.started ? ", started" : "",
+        m.blocks_key ? ", blocks its key" : "", m.attempts, m.errors, m.redrives,
+        static_cast<std::int64_t>(m.fence), spoken_or_never(m.finished_at), m.last_error);
+    // When and how urgently a message may start matters until it has ended well.
+    if (!is_terminal(m.state) || m.state == message_state::dead)
+        text += fmt::format(", due {}, expires {}, priority {}", spoken(m.due_at),
+                            spoken_or_never(m.expires_at), m.priority);
+    return text;
+}
+
+[[nodiscard]] inline std::string totals(const store_stats& stats)
+{
+    return fmt::format("ready {}, delayed {}, waiting {}, claimed {}, done {}, dead {}, cancelled "
+                       "{}, expired {}, blocked keys {}",
+                       stats.ready, stats.delayed, stats.waiting, stats.claimed, stats.done,
+                       stats.dead, stats.cancelled, stats.expired, stats.blocked_keys);
+}
+
+} // namespace posthorn::simulation
