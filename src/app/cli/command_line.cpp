@@ -1,0 +1,499 @@
+// The command line: which verbs and options there are, and how their help reads. Options only fill
+// the plain requests of verbs.hpp; the verbs themselves live beside this file.
+#include "app/cli/command_line.hpp"
+
+#include "app/cli/text.hpp"
+#include "app/cli/values.hpp"
+#include "store/contract/url.hpp"
+#include <posthorn/error.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace posthorn::cli {
+namespace {
+
+// One request per verb; the options write into them.
+struct requests {
+    store_request init;
+    migrate_request migrate;
+    store_request doctor;
+    store_request stats;
+    clean_request clean;
+    enqueue_request enqueue;
+    list_request messages;
+    message_request message;
+    message_request cancel;
+    list_request dead_list;
+    message_request dead_show;
+    redrive_request dead_redrive;
+    purge_request dead_purge;
+    keys_request dead_keys;
+    key_request dead_retry_key;
+    key_request dead_skip_key;
+};
+
+// What the help of a verb says besides its options.
+struct verb_text {
+    const char* name;
+    const char* summary;
+    const char* examples;
+    const char* failure = "the store failed"; // the meaning of exit code 1
+};
+
+std::string footer_of(const verb_text& text)
+{
+    return fmt::format("Examples:\n{}\n\n"
+                       "Exit codes:\n"
+                       "  0  success\n"
+                       "  1  {}\n"
+                       "  2  wrong usage, a bad URL, or a value no store accepts",
+                       text.examples, text.failure);
+}
+
+// Help as CLI11 writes it, with our words, and with the verbs below `dead` in the main list.
+class help_form : public CLI::Formatter {
+public:
+    help_form()
+    {
+        column_width(28);
+        label("SUBCOMMAND", "VERB");
+        label("OPTIONS", "options");
+        label("Positionals", "Arguments");
+        label("REQUIRED", "(required)");
+    }
+
+    std::string make_usage(const CLI::App* app, std::string name) const override
+    {
+        return "\n" + CLI::Formatter::make_usage(app, std::move(name));
+    }
+
+    std::string make_subcommand(const CLI::App* verb) const override
+    {
+        const auto below = verb->get_subcommands({});
+        std::ostringstream text;
+        for (const auto* each : below)
+            CLI::detail::format_help(text, verb->get_name() + " " + each->get_name(),
+                                     each->get_description(), get_column_width());
+        return below.empty() ? CLI::Formatter::make_subcommand(verb) : text.str();
+    }
+};
+
+// An option whose text `read` turns into a value; what it throws is told with the option's name.
+template <typename Text = std::string, typename Target, typename Read>
+CLI::Option* add_parsed(CLI::App& verb, const std::string& name, Target& target, Read read,
+                        const std::string& help)
+{
+    const auto store_value = [&target, name, read](const Text& text) {
+        try {
+            target = read(text);
+        } catch (const error& wrong) {
+            throw CLI::ValidationError(name, wrong.what());
+        }
+    };
+    return verb.add_option_function<Text>(name, store_value, help);
+}
+
+CLI::Option* add_duration(CLI::App& verb, const std::string& name, auto& target,
+                          const std::string& help)
+{
+    return add_parsed(verb, name, target, &contract::parse_duration, help)->type_name("TIME");
+}
+
+// A filter that is empty would select everything, and most likely a shell variable was not set.
+CLI::Option* add_filter(CLI::App& verb, const std::string& name, std::string& target,
+                        const std::string& help)
+{
+    const auto not_empty = [](const std::string& text) {
+        return std::string(text.empty() ? "must not be empty" : "");
+    };
+    return verb.add_option(name, target, help)
+        ->check(CLI::Validator(not_empty, ""))
+        ->type_name("TEXT");
+}
+
+void add_id(CLI::App& verb, message_request& what)
+{
+    add_parsed(verb, "ID", what.id, &read_id, "the message's id")->required()->type_name("");
+}
+
+void add_page(CLI::App& verb, message_filter& filter)
+{
+    add_filter(verb, "--topic", filter.topic,
+               "only this topic; with * at the end, all that start so");
+    verb.add_option("--limit", filter.limit, "at most so many (default 50)")
+        ->check(CLI::Range(1, 100'000).description(""))
+        ->type_name("N");
+    verb.add_option("--after", filter.after_position, "go on behind this position")
+        ->check(CLI::NonNegativeNumber.description(""))
+        ->type_name("POSITION");
+}
+
+void add_selection(CLI::App& verb, dead_selection& which, bool& dry_run)
+{
+    add_parsed(verb, "ID", which.id, &read_id, "one message")->type_name("");
+    add_filter(verb, "--topic", which.topic,
+               "all of this topic; with * at the end, all that start so");
+    add_filter(verb, "--error", which.error, "all whose last error contains this");
+    verb.add_flag("--all", which.all, "all there are");
+    verb.add_flag("--dry-run", dry_run, "only say how many");
+}
+
+class verb_tree {
+public:
+    using call = std::function<exit_status(output&)>;
+
+    verb_tree();
+    verb_tree(const verb_tree&) = delete;
+    verb_tree& operator=(const verb_tree&) = delete;
+    ~verb_tree() = default;
+
+    // Throws: what CLI11 throws, and for a misspelt verb a better worded error of the same kind.
+    call parse(int argc, const char* const* argv);
+
+    // Valid after `parse`, also when that has failed.
+    [[nodiscard]] bool json() const { return json_; }
+    [[nodiscard]] std::string help() const { return root_.help(); }
+    [[nodiscard]] std::string name_so_far() const;
+
+private:
+    template <typename Request>
+    CLI::App& verb(CLI::App& parent, const verb_text& text, Request& request,
+                   exit_status (*run)(const Request&, output&))
+    {
+        auto& result = *parent.add_subcommand(text.name, text.summary);
+        result.footer(footer_of(text));
+        result.group(group_);
+        result.add_option("URL", request.url, "the store, such as sqlite:orders.db")
+            ->required()
+            ->type_name("");
+        result.add_flag("--json", json_, "print JSON; docs/cli.md describes it");
+        result.callback([this, run, &request] {
+            chosen_ = [run, &request](output& to) { return run(request, to); };
+        });
+        return result;
+    }
+
+    void declare_store_verbs();
+    void declare_enqueue();
+    void declare_message_verbs();
+    void declare_dead_verbs();
+    void declare_key_verbs(CLI::App& dead);
+    static void refuse_unknown_verb(const CLI::App& parent, std::string_view typed);
+
+    requests asked_;
+    CLI::App root_{"Posthorn: reliable messages out of the database you already have.", "posthorn"};
+    std::string group_; // of the verbs being declared, in the help
+    bool json_ = false;
+    call chosen_;
+};
+
+verb_tree::verb_tree()
+{
+    root_.formatter(std::make_shared<help_form>());
+    root_.set_help_flag("-h,--help", "show this help");
+    root_.set_version_flag("--version", "posthorn " POSTHORN_VERSION, "show the version");
+    root_.require_subcommand(1);
+    root_.footer(
+        "Example:\n"
+        "  posthorn init sqlite:orders.db\n"
+        "  posthorn enqueue sqlite:orders.db --topic orders.placed --payload '{\"order\": 7}'\n"
+        "  posthorn messages sqlite:orders.db\n\n"
+        "`posthorn VERB --help` tells more, with examples. Every verb takes --json.\n"
+        "Exit codes: 0 success, 1 failure, 2 wrong usage.");
+    declare_store_verbs();
+    declare_enqueue();
+    declare_message_verbs();
+    declare_dead_verbs();
+}
+
+void verb_tree::declare_store_verbs()
+{
+    group_ = "Stores";
+    verb(root_,
+         {"init", "create a store, or complete it; repeating it is harmless",
+          "  posthorn init sqlite:orders.db\n"
+          "  posthorn init 'sqlite:orders.db?prefix=mail_'"},
+         asked_.init, &cli::init);
+
+    auto& migrate = verb(root_,
+                         {"migrate", "bring a store's tables up to date",
+                          "  posthorn migrate sqlite:orders.db\n"
+                          "  posthorn migrate sqlite:orders.db --print > posthorn.sql"},
+                         asked_.migrate, &cli::migrate);
+    migrate.add_flag("--print", asked_.migrate.print,
+                     "print the SQL for an empty database, touch nothing");
+
+    verb(root_,
+         {"stats", "count messages by state",
+          "  posthorn stats sqlite:orders.db\n"
+          "  posthorn stats sqlite:orders.db --json"},
+         asked_.stats, &cli::stats);
+
+    auto& clean = verb(root_,
+                       {"clean", "remove what has outlived its retention",
+                        "  posthorn clean sqlite:orders.db --keep 7d\n"
+                        "  posthorn clean sqlite:orders.db --keep 0s --keep-dead 90d"},
+                       asked_.clean, &cli::clean);
+    add_duration(clean, "--keep", asked_.clean.rules.finished,
+                 "keep done, cancelled and expired messages this long (default 7d)");
+    add_duration(clean, "--keep-dead", asked_.clean.rules.dead,
+                 "keep dead messages this long (default: until purged)");
+
+    verb(root_,
+         {"doctor", "look a store over and give advice", "  posthorn doctor sqlite:orders.db",
+          "a problem was found (warnings are none), or the store failed"},
+         asked_.doctor, &cli::doctor);
+}
+
+void verb_tree::declare_enqueue()
+{
+    group_ = "Messages";
+    auto& what = asked_.enqueue;
+    auto& how = what.how;
+    auto& enqueue = verb(
+        root_,
+        {"enqueue", "add a message",
+         "  posthorn enqueue sqlite:orders.db --topic orders.placed --payload '{\"order\": 7}'\n"
+         "  posthorn enqueue sqlite:orders.db --topic mail --key anna --delay 5m - < mail.txt\n"
+         "  posthorn enqueue sqlite:orders.db --topic load --payload x --count 100000"},
+        what, &cli::enqueue);
+    add_parsed(enqueue, "INPUT", what.payload_from_input, &read_dash,
+               "- reads the payload from standard input")
+        ->type_name("");
+    enqueue.add_option("--topic", what.topic, "what the message is about")
+        ->required()
+        ->type_name("TEXT");
+    add_parsed(enqueue, "--payload", what.payload, std::identity{}, "the payload itself")
+        ->type_name("TEXT");
+    enqueue.add_option("--key", how.ordering_key, "messages of one key run one after the other")
+        ->type_name("TEXT");
+    enqueue.add_option("--priority", how.priority, "higher runs first, -100 to 100 (default 0)")
+        ->type_name("N");
+    add_duration(enqueue, "--delay", how.delay, "wait this long, such as 250ms, 5s, 10m, 2h or 7d");
+    add_duration(enqueue, "--expires", how.expires_after, "never start later than this from now");
+    add_parsed<std::vector<std::string>>(enqueue, "--header", how.headers, &read_headers,
+                                         "a header; may be repeated")
+        ->allow_extra_args(false)
+        ->option_text("NAME=VALUE");
+    enqueue.add_option("--correlation", how.correlation_id, "what this message belongs to")
+        ->type_name("TEXT");
+    enqueue.add_option("--causation", how.causation_id, "what this message follows from")
+        ->type_name("TEXT");
+    enqueue.add_option("--dedup", how.dedup_key, "add nothing if this key was used before")
+        ->type_name("TEXT");
+    add_duration(enqueue, "--dedup-window", how.dedup_window,
+                 "how long --dedup remembers (default 24h)");
+    add_parsed(enqueue, "--id", how.id, &read_id, "the message's id, instead of a new one")
+        ->type_name("UUID");
+    enqueue.add_option("--count", what.count, "add so many copies (default 1)")
+        ->check(CLI::Range(1, 1'000'000'000).description(""))
+        ->type_name("N");
+}
+
+void verb_tree::declare_message_verbs()
+{
+    auto& list = verb(root_,
+                      {"messages", "list messages, oldest first",
+                       "  posthorn messages sqlite:orders.db\n"
+                       "  posthorn messages sqlite:orders.db --state ready --topic 'orders.*'\n"
+                       "  posthorn messages sqlite:orders.db --limit 1000 --after 1000 --json"},
+                      asked_.messages, &cli::messages);
+    auto& filter = asked_.messages.filter;
+    add_parsed(list, "--state", filter.state, &read_state, "only in this state")
+        ->type_name("STATE");
+    add_filter(list, "--key", filter.ordering_key, "only of this ordering key");
+    add_page(list, filter);
+
+    auto& show = verb(root_,
+                      {"message", "show all that is known of one message",
+                       "  posthorn message sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057\n"
+                       "  posthorn message sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057 "
+                       "--payload",
+                       "there is no such message, or the store failed"},
+                      asked_.message, &cli::show_message);
+    add_id(show, asked_.message);
+    show.add_flag("--payload", asked_.message.with_payload, "show the payload, too");
+
+    auto& cancel = verb(root_,
+                        {"cancel", "take a message back before it starts",
+                         "  posthorn cancel sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057",
+                         "too late, no such message, or the store failed"},
+                        asked_.cancel, &cli::cancel);
+    add_id(cancel, asked_.cancel);
+}
+
+void verb_tree::declare_dead_verbs()
+{
+    group_ = "What failed for good";
+    auto& dead = *root_.add_subcommand("dead", "set right what failed for good");
+    dead.group(group_);
+    dead.require_subcommand(1);
+    dead.footer("Example:\n"
+                "  posthorn dead list sqlite:orders.db\n"
+                "  posthorn dead redrive sqlite:orders.db --error timeout --rate 50\n\n"
+                "Exit codes: 0 success, 1 failure, 2 wrong usage.");
+    group_ = "Dead messages";
+    auto& list = verb(dead,
+                      {"list", "list dead messages, oldest first",
+                       "  posthorn dead list sqlite:orders.db\n"
+                       "  posthorn dead list sqlite:orders.db --topic 'mail.*' --error timeout"},
+                      asked_.dead_list, &cli::list_dead);
+    add_filter(list, "--error", asked_.dead_list.filter.error_contains,
+               "only those whose last error contains this");
+    add_page(list, asked_.dead_list.filter);
+
+    auto& show = verb(dead,
+                      {"show", "show all that is known of one dead message",
+                       "  posthorn dead show sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057",
+                       "no dead message has this id, or the store failed"},
+                      asked_.dead_show, &cli::show_dead);
+    add_id(show, asked_.dead_show);
+    show.add_flag("--payload", asked_.dead_show.with_payload, "show the payload, too");
+
+    auto& redrive_what = asked_.dead_redrive;
+    auto& redrive = verb(dead,
+                         {"redrive", "give dead messages new attempts",
+                          "  posthorn dead redrive sqlite:orders.db --topic mail --dry-run\n"
+                          "  posthorn dead redrive sqlite:orders.db --error timeout --rate 50",
+                          "no dead message has this id, or the store failed"},
+                         redrive_what, &cli::redrive_dead);
+    add_selection(redrive, redrive_what.which, redrive_what.dry_run);
+    redrive
+        .add_option("--rate", redrive_what.per_second, "spread them over time, so many per second")
+        ->check(CLI::PositiveNumber.description(""))
+        ->type_name("N");
+
+    auto& purge_what = asked_.dead_purge;
+    auto& purge = verb(dead,
+                       {"purge", "remove dead messages for good",
+                        "  posthorn dead purge sqlite:orders.db --all --dry-run\n"
+                        "  posthorn dead purge sqlite:orders.db --topic 'test.*'",
+                        "no dead message has this id, or the store failed"},
+                       purge_what, &cli::purge_dead);
+    add_selection(purge, purge_what.which, purge_what.dry_run);
+    declare_key_verbs(dead);
+}
+
+void verb_tree::declare_key_verbs(CLI::App& dead)
+{
+    group_ = "Ordering keys that a dead message holds back";
+    constexpr auto failure = "the key is not blocked, or the store failed";
+    auto& keys = verb(dead, {"keys", "list blocked keys", "  posthorn dead keys sqlite:orders.db"},
+                      asked_.dead_keys, &cli::list_keys);
+    keys.add_option("--limit", asked_.dead_keys.limit, "at most so many (default 100)")
+        ->check(CLI::Range(1, 100'000).description(""))
+        ->type_name("N");
+
+    const auto key_verb = [&](const verb_text& text, key_request& what, auto run) {
+        verb(dead, text, what, run)
+            .add_option("KEY", what.ordering_key, "the ordering key")
+            ->required()
+            ->type_name("");
+    };
+    key_verb({"retry-key", "redrive the message that blocks a key",
+              "  posthorn dead retry-key sqlite:orders.db customer-7", failure},
+             asked_.dead_retry_key, &cli::retry_key);
+    key_verb({"skip-key", "let a key go on without its dead message",
+              "  posthorn dead skip-key sqlite:orders.db customer-7", failure},
+             asked_.dead_skip_key, &cli::skip_key);
+}
+
+// CLI11 would call a misspelt verb an unexpected argument.
+void verb_tree::refuse_unknown_verb(const CLI::App& parent, std::string_view typed)
+{
+    std::vector<std::string> names;
+    for (const auto* each : parent.get_subcommands({}))
+        names.push_back(each->get_name());
+    if (typed.starts_with('-') || std::ranges::find(names, typed) != names.end())
+        return;
+    const auto meant = nearest(typed, names);
+    throw CLI::ExtrasError(
+        fmt::format("there is no verb '{}'{}", printable(typed),
+                    meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)),
+        CLI::ExitCodes::ExtrasError);
+}
+
+verb_tree::call verb_tree::parse(int argc, const char* const* argv)
+{
+    const bool below_dead = argc > 1 && std::string_view{argv[1]} == "dead";
+    const int verb_at = below_dead ? 2 : 1;
+    if (argc <= verb_at)
+        throw CLI::RequiredError("a verb is missing", CLI::ExitCodes::RequiredError);
+    refuse_unknown_verb(below_dead ? *root_.get_subcommand("dead") : root_, argv[verb_at]);
+    root_.parse(argc, argv);
+    return chosen_;
+}
+
+std::string verb_tree::name_so_far() const
+{
+    std::string name = root_.get_name();
+    for (const auto* app = &root_; !app->get_subcommands().empty(); name += " " + app->get_name())
+        app = app->get_subcommands().front();
+    return name;
+}
+
+bool asks_for_json(int argc, const char* const* argv)
+{
+    return std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--json"; });
+}
+
+output::form form_for(bool json)
+{
+    return json ? output::form::json : output::form::text;
+}
+
+// What goes wrong while a verb runs, in words and as an exit code.
+exit_status carry_out(const verb_tree::call& call, output& to)
+{
+    try {
+        const auto status = call(to);
+        if (to.finish())
+            return status;
+        to.error(to_string(error_code::unavailable),
+                 "the result cannot be written to standard output");
+    } catch (const error& failure) {
+        to.error(to_string(failure.code()), failure.what());
+        return failure.code() == error_code::invalid_argument ? exit_status::usage
+                                                              : exit_status::failure;
+    } catch (const std::exception& failure) {
+        to.error(to_string(error_code::internal), failure.what());
+    }
+    return exit_status::failure;
+}
+
+} // namespace
+
+exit_status run(int argc, const char* const* argv)
+{
+    verb_tree verbs;
+    try {
+        const auto call = verbs.parse(argc, argv);
+        output to(form_for(verbs.json()));
+        return carry_out(call, to);
+    } catch (const CLI::Success& asked) {
+        output to(output::form::text);
+        const bool version = dynamic_cast<const CLI::CallForVersion*>(&asked) != nullptr;
+        return carry_out(
+            [&](output& stream) {
+                stream.write(version ? std::string(asked.what()) + "\n" : verbs.help());
+                return exit_status::success;
+            },
+            to);
+    } catch (const CLI::ParseError& wrong) {
+        const output to(form_for(asks_for_json(argc, argv)));
+        to.error(to_string(error_code::invalid_argument), wrong.what());
+        to.note(fmt::format("see `{} --help`", verbs.name_so_far()));
+        return exit_status::usage;
+    }
+}
+
+} // namespace posthorn::cli

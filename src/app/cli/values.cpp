@@ -1,0 +1,55 @@
+// Reading values: whatever is wrong is quoted, and what would be right is named.
+#include "app/cli/values.hpp"
+
+#include "app/cli/text.hpp"
+#include <posthorn/error.hpp>
+
+#include <fmt/format.h>
+
+namespace posthorn::cli {
+
+message_id read_id(std::string_view text)
+{
+    if (const auto id = message_id::parse(text))
+        return *id;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is not a message id", printable(text)));
+}
+
+message_state read_state(std::string_view text)
+{
+    if (const auto state = parse_message_state(text))
+        return *state;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is not a state; those are ready, waiting, claimed, done, dead, "
+                            "cancelled and expired",
+                            printable(text)));
+}
+
+bool read_dash(std::string_view text)
+{
+    if (text == "-")
+        return true;
+    throw error(
+        error_code::invalid_argument,
+        fmt::format("'{}' is unexpected; - reads the payload from standard input, --payload "
+                    "gives it",
+                    printable(text)));
+}
+
+headers read_headers(const std::vector<std::string>& pairs)
+{
+    headers result;
+    for (const auto& pair : pairs) {
+        const auto equals = pair.find('=');
+        if (equals == std::string::npos)
+            throw error(error_code::invalid_argument,
+                        fmt::format("'{}': a header is written name=value", printable(pair)));
+        if (!result.emplace(pair.substr(0, equals), pair.substr(equals + 1)).second)
+            throw error(error_code::invalid_argument,
+                        fmt::format("'{}' is given twice", printable(pair.substr(0, equals))));
+    }
+    return result;
+}
+
+} // namespace posthorn::cli

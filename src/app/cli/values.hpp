@@ -1,0 +1,23 @@
+// From the text of an option to its value. All throw `error` with `invalid_argument`.
+#pragma once
+
+#include <posthorn/id.hpp>
+#include <posthorn/message.hpp>
+#include <posthorn/message_state.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace posthorn::cli {
+
+[[nodiscard]] message_id read_id(std::string_view text);
+[[nodiscard]] message_state read_state(std::string_view text);
+
+/// Takes `-` only, which stands for standard input.
+[[nodiscard]] bool read_dash(std::string_view text);
+
+/// Takes `name=value`, each name once.
+[[nodiscard]] headers read_headers(const std::vector<std::string>& pairs);
+
+} // namespace posthorn::cli

@@ -1,0 +1,100 @@
+// The verbs, as functions of plain requests: nothing here knows how a command line is written.
+#pragma once
+
+#include "app/cli/output.hpp"
+#include <posthorn/message.hpp>
+#include <posthorn/messages.hpp>
+#include <posthorn/retention.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace posthorn::cli {
+
+enum class exit_status {
+    success = 0,
+    failure = 1, ///< the store failed, or did not hold what was asked for
+    usage = 2,   ///< the request itself is wrong
+};
+
+/// What every verb needs to know.
+struct store_request {
+    std::string url;
+};
+
+struct migrate_request : store_request {
+    bool print = false;
+};
+
+exit_status init(const store_request& what, output& to);
+exit_status migrate(const migrate_request& what, output& to);
+exit_status doctor(const store_request& what, output& to);
+exit_status stats(const store_request& what, output& to);
+
+struct clean_request : store_request {
+    retention rules;
+};
+
+exit_status clean(const clean_request& what, output& to);
+
+struct enqueue_request : store_request {
+    std::string topic;
+    std::optional<std::string> payload;
+    bool payload_from_input = false;
+    enqueue_options how;
+    std::size_t count = 1;
+};
+
+exit_status enqueue(const enqueue_request& what, output& to);
+
+struct list_request : store_request {
+    message_filter filter;
+};
+
+exit_status messages(const list_request& what, output& to);
+
+struct message_request : store_request {
+    message_id id;
+    bool with_payload = false;
+};
+
+exit_status show_message(const message_request& what, output& to);
+exit_status cancel(const message_request& what, output& to);
+
+/// Which dead messages an operator means: one of them, those that match, or really all.
+struct dead_selection {
+    std::optional<message_id> id;
+    std::string topic;
+    std::string error;
+    bool all = false;
+};
+
+struct redrive_request : store_request {
+    dead_selection which;
+    bool dry_run = false;
+    std::optional<double> per_second;
+};
+
+struct purge_request : store_request {
+    dead_selection which;
+    bool dry_run = false;
+};
+
+struct key_request : store_request {
+    std::string ordering_key;
+};
+
+struct keys_request : store_request {
+    std::size_t limit = 100;
+};
+
+exit_status list_dead(const list_request& what, output& to);
+exit_status show_dead(const message_request& what, output& to);
+exit_status redrive_dead(const redrive_request& what, output& to);
+exit_status purge_dead(const purge_request& what, output& to);
+exit_status list_keys(const keys_request& what, output& to);
+exit_status retry_key(const key_request& what, output& to);
+exit_status skip_key(const key_request& what, output& to);
+
+} // namespace posthorn::cli

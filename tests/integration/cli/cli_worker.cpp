@@ -1,0 +1,53 @@
+// A worker for the tests of the command line, which has none itself:
+//
+//   cli_worker URL claim|acknowledge|fail [ERROR]
+//
+// claims what is due, starts it, and leaves, acknowledges or fails it. Prints how many messages.
+#include <posthorn/outbox.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+namespace {
+
+using namespace posthorn;
+
+void settle(outbox& queue, const owner& me, const batch& claimed, std::string_view deed,
+            std::string_view error)
+{
+    if (deed == "acknowledge")
+        queue.acknowledge(me, claimed.receipts());
+    if (deed == "fail")
+        queue.fail(me, claimed.receipts(), error);
+}
+
+std::size_t work(const char* url, std::string_view deed, std::string_view error)
+{
+    auto where = open(url);
+    const auto me = owner::create("cli-worker", *where.environment().random);
+    outbox queue(where);
+    std::size_t count = 0;
+    for (;;) {
+        const auto claimed = queue.claim(me, {.limit = 1'000});
+        if (claimed.empty())
+            return count;
+        settle(queue, me, claimed, deed, error);
+        count += claimed.size();
+    }
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    if (argc < 3)
+        return 2;
+    try {
+        std::printf("%zu\n", work(argv[1], argv[2], argc > 3 ? argv[3] : "it failed"));
+        return 0;
+    } catch (const std::exception& failure) {
+        std::fprintf(stderr, "cli_worker: %s\n", failure.what());
+        return 1;
+    }
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Creating, migrating, counting, cleaning and examining a store.
+# Proves: OPS-01, OPS-02
+source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
+
+expect 0 init "$url"
+out_has 'created the tables, version 1'
+expect 0 init "$url"
+out_has 'nothing to do'
+expect 0 migrate "$url"
+out_has 'nothing to do'
+expect 0 migrate "$url" --json
+out_is '{"version_before":1,"version_after":1,"applied":[]}'
+expect 0 init "sqlite:$scratch/second.db" --json
+out_is '{"version_before":0,"version_after":1,"applied":["0001_outbox"]}'
+expect 2 init sqlite::memory:
+
+# What --print writes makes the same store, and printing touches nothing.
+expect 0 migrate "sqlite:$scratch/printed.db" --print
+out_has 'CREATE TABLE posthorn_message'
+[[ ! -e $scratch/printed.db ]] || fail "--print must not create the file"
+sqlite3 "$scratch/printed.db" <"$scratch/out" >/dev/null
+expect 0 migrate "sqlite:$scratch/printed.db"
+out_has 'nothing to do'
+expect 0 doctor "sqlite:$scratch/printed.db"
+expect 0 migrate "$url" --print --json
+out_has '{"sql":"'
+
+# Two stores in one file, told apart by their prefix.
+expect 0 init "$url?prefix=mail_"
+expect 0 enqueue "$url?prefix=mail_" --topic t --payload x
+expect 0 stats "$url" --json
+[[ $(json_value ready) == 0 ]] || fail "the stores of two prefixes must not mix"
+
+expect 0 enqueue "$url" --topic t --payload x --count 3
+expect 0 enqueue "$url" --topic t --payload x --delay 1h
+expect 0 stats "$url"
+out_matches 'ready +3 .*delayed +1 .*done +0'
+expect 0 stats "$url" --json
+out_matches '^\{"ready":3,"delayed":1,"waiting":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false)\}$'
+
+# Retention removes what is finished, and only when its time has come.
+"$worker" "$url" acknowledge >/dev/null
+expect 0 clean "$url"
+out_is 'removed 0 finished messages, 0 dead messages and 0 dedup keys'
+expect 0 clean "$url" --keep 0s --json
+out_is '{"finished":3,"dead":0,"dedup_keys":0}'
+expect 0 enqueue "$url" --topic t --payload x
+"$worker" "$url" fail >/dev/null
+expect 0 clean "$url" --keep 0s
+out_has '0 dead messages'
+expect 0 clean "$url" --keep-dead 0s
+out_has '1 dead message '
+expect 2 clean "$url" --keep 1y
+err_has "--keep: '1y' is not a length of time"
+
+# A doctor's warning is no failure, a problem is one.
+expect 0 doctor "$url"
+out_matches 'ok +schema version: 1'
+out_has '0 problems'
+expect 0 doctor "$url" --json
+out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'
+sqlite3 "$scratch/store.db" 'DROP INDEX posthorn_queue_dead'
+expect 1 doctor "$url"
+out_matches 'problem +indexes: 1 '
+expect 1 doctor "$url" --json
+[[ $(json_value problems) == 1 ]] || fail "a missing index is one problem"
