@@ -1,0 +1,14 @@
+# Install and export, so that find_package(posthorn) works.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+get_property(libraries GLOBAL PROPERTY POSTHORN_LIBRARIES)
+install(TARGETS ${libraries} EXPORT posthornTargets)
+install(TARGETS posthorn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY include/posthorn TYPE INCLUDE)
+install(EXPORT posthornTargets NAMESPACE posthorn:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/posthorn)
+configure_package_config_file(cmake/posthornConfig.cmake.in posthornConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/posthorn)
+write_basic_package_version_file(posthornConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/posthornConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/posthornConfigVersion.cmake"
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/posthorn)
