@@ -1,0 +1,81 @@
+// posthorn-bench: measures Posthorn next to raw SQL and says whether its bars are reached.
+#include "bench/figures.hpp"
+#include "bench/sqlite_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr auto usage = R"(usage: posthorn-bench [sqlite] [--quick] [--rounds N] [--json FILE]
+
+Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability.
+Exits with 1 if a bar is missed. --quick takes seconds and says nothing about bars.
+
+example: ./dev bench sqlite --rounds 3 --json figures.jsonl
+)";
+
+struct request {
+    bench::sqlite_plan sqlite;
+    std::string json_path = "figures.jsonl";
+    bool quick = false;
+};
+
+request read(const std::vector<std::string>& arguments)
+{
+    request result;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const auto& word = arguments[i];
+        const auto value = [&]() -> const std::string& {
+            if (i + 1 == arguments.size())
+                throw std::invalid_argument(word + " needs a value");
+            return arguments[++i];
+        };
+        if (word == "--quick") {
+            result.quick = true;
+            result.sqlite = {.rounds = 1,
+                             .single_messages = 200,
+                             .bulk_messages = 5'000,
+                             .long_drain_messages = 0};
+        } else if (word == "--rounds") {
+            result.sqlite.rounds = std::stoul(value());
+        } else if (word == "--json") {
+            result.json_path = value();
+        } else if (word != "sqlite") {
+            throw std::invalid_argument("unknown argument " + word);
+        }
+    }
+    return result;
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (!arguments.empty() && arguments[0] == "--help") {
+        fmt::print("{}", usage);
+        return EXIT_SUCCESS;
+    }
+    request plan;
+    try {
+        plan = read(arguments);
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "posthorn-bench: {}\n\n{}", failure.what(), usage);
+        return 2;
+    }
+    try {
+        bench::figures all;
+        bench::run_sqlite(plan.sqlite, all);
+        const bool reached = all.print(plan.json_path);
+        return reached || plan.quick ? EXIT_SUCCESS : EXIT_FAILURE;
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "posthorn-bench: {}\n", failure.what());
+        return EXIT_FAILURE;
+    }
+}

@@ -1,0 +1,162 @@
+// Posthorn on SQLite next to raw SQL: the same columns,
+// the same durability, in turns within one run.
+#include "bench/sqlite_bench.hpp"
+
+#include "bench/sqlite_raw.hpp"
+#include <posthorn/posthorn.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace bench {
+namespace {
+
+namespace ph = posthorn;
+
+const std::string topic = "order.placed";
+
+// About 200 bytes of JSON, like the event of an ordinary shop.
+const std::string payload =
+    R"({"order_id":4711,"customer":"7c9e6679-7425-40de-944b-e07fc1f90ae7","total_cents":12990,)"
+    R"("currency":"EUR","items":[{"sku":"A-100","count":2},{"sku":"B-205","count":1}],)"
+    R"("note":"gift wrap"})";
+
+// A file that starts fresh and is gone afterwards, with its log.
+class scratch_file {
+public:
+    explicit scratch_file(std::string name) : name_(std::move(name)) { remove(); }
+    scratch_file(const scratch_file&) = delete;
+    scratch_file& operator=(const scratch_file&) = delete;
+    ~scratch_file() { remove(); }
+
+    [[nodiscard]] const std::string& path() const { return name_; }
+    [[nodiscard]] std::string url() const { return "sqlite:" + name_; }
+
+private:
+    void remove() const
+    {
+        for (const auto* suffix : {"", "-wal", "-shm"})
+            std::filesystem::remove(name_ + suffix);
+    }
+
+    std::string name_;
+};
+
+class posthorn_side {
+public:
+    posthorn_side() : file_("posthorn.db"), store_(fresh_store()), outbox_(store_) {}
+
+    void enqueue(std::size_t messages, std::size_t per_transaction)
+    {
+        if (per_transaction == 1) {
+            for (std::size_t i = 0; i < messages; ++i)
+                ph::enqueue(store_, {topic, payload});
+            return;
+        }
+        for (std::size_t done = 0; done < messages; done += per_transaction) {
+            const std::vector<ph::outgoing> bulk(per_transaction, {.message = {topic, payload}});
+            ph::enqueue(store_, bulk);
+        }
+    }
+
+    void claim_and_acknowledge(std::size_t messages, std::size_t batch)
+    {
+        for (std::size_t done = 0; done < messages;) {
+            const auto claimed = outbox_.claim(owner_, {.limit = batch});
+            const auto settled = outbox_.acknowledge(owner_, claimed.receipts()).settled();
+            if (claimed.empty() || settled != claimed.size())
+                throw std::runtime_error("messages are missing");
+            done += settled;
+        }
+    }
+
+private:
+    ph::store fresh_store()
+    {
+        ph::migrate(file_.url());
+        return ph::open(file_.url());
+    }
+
+    scratch_file file_;
+    ph::store store_;
+    ph::outbox outbox_;
+    ph::owner owner_ = ph::owner::create("bench", *store_.environment().random);
+};
+
+void enqueue_round(const sqlite_plan& plan, std::size_t per_transaction, figures& into)
+{
+    const auto messages = per_transaction == 1 ? plan.single_messages : plan.bulk_messages;
+    const auto metric = fmt::format("enqueue {}/tx 1c", per_transaction);
+    for (const bool id_index : {false, true}) {
+        const scratch_file file("raw.db");
+        sqlite_raw raw(file.path(), id_index);
+        into.add(id_index ? "raw" : "raw without id index", metric,
+                 rate(messages, [&] { raw.insert(messages, per_transaction, topic, payload); }));
+    }
+    posthorn_side own;
+    into.add("posthorn", metric, rate(messages, [&] { own.enqueue(messages, per_transaction); }));
+}
+
+void drain_round(const sqlite_plan& plan, std::size_t batch, figures& into)
+{
+    const std::string metric =
+        batch == 1'000 ? "drain 100k" : fmt::format("drain 100k batch {}", batch);
+    const auto messages = plan.bulk_messages;
+    {
+        const scratch_file file("raw.db");
+        sqlite_raw raw(file.path(), true);
+        raw.insert(messages, 1'000, topic, payload);
+        into.add("raw", metric, rate(messages, [&] { raw.claim_and_delete(messages, batch); }));
+    }
+    posthorn_side own;
+    own.enqueue(messages, 1'000);
+    into.add("posthorn", metric,
+             rate(messages, [&] { own.claim_and_acknowledge(messages, batch); }));
+}
+
+void long_drain(const sqlite_plan& plan, figures& into)
+{
+    posthorn_side own;
+    own.enqueue(plan.long_drain_messages, 1'000);
+    const auto tenth = plan.long_drain_messages / 10;
+    for (int part = 1; part <= 10; ++part) {
+        const auto value = rate(tenth, [&] { own.claim_and_acknowledge(tenth, 1'000); });
+        if (part == 2)
+            into.add("posthorn", "drain 1M second 100k", value);
+        if (part == 10)
+            into.add("posthorn", "drain 1M tenth 100k", value);
+    }
+}
+
+} // namespace
+
+void run_sqlite(const sqlite_plan& plan, figures& into)
+{
+    for (std::size_t round = 1; round <= plan.rounds; ++round) {
+        fmt::print(stderr, "round {} of {}\n", round, plan.rounds);
+        for (const std::size_t per_transaction : {1, 100, 1'000})
+            enqueue_round(plan, per_transaction, into);
+        for (const std::size_t batch : {100, 1'000})
+            drain_round(plan, batch, into);
+    }
+    for (const auto* metric : {"enqueue 1/tx 1c", "enqueue 100/tx 1c", "enqueue 1000/tx 1c"})
+        into.expect(metric, "posthorn", 0.8, metric, "raw");
+    for (const auto* metric : {"drain 100k batch 100", "drain 100k"})
+        into.expect(metric, "posthorn", 0.7, metric, "raw");
+
+    if (plan.long_drain_messages > 0) {
+        for (std::size_t round = 1; round <= std::min<std::size_t>(plan.rounds, 3); ++round) {
+            fmt::print(stderr, "long drain {}\n", round);
+            long_drain(plan, into);
+        }
+        into.expect("drain 1M tenth 100k", "posthorn", 0.85, "drain 1M second 100k", "posthorn");
+    }
+}
+
+} // namespace bench
