@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # The guided tour: the life of a few messages, told by the program itself.
 #
-#   tools/tour.sh BINARY
+#   tools/tour.sh PROGRAM WORKER
 #
 # Works on a fresh SQLite store in build/tour, and leaves it there to play with.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-if [[ $# -lt 1 || ! -x $1 ]]; then
-    echo "usage: tools/tour.sh BINARY   (or ./dev run, which builds it)" >&2
+if [[ $# -lt 2 || ! -x $1 || ! -x $2 ]]; then
+    echo "usage: tools/tour.sh PROGRAM WORKER   (or ./dev run, which builds them)" >&2
     exit 2
 fi
 binary=$(realpath "$1")
+worker=$(realpath "$2")
 rm -rf build/tour
 mkdir -p build/tour
 cd build/tour
@@ -65,7 +66,20 @@ show message "$url" "$reminder" --payload
 
 say 'What has not started can be taken back.'
 show cancel "$url" "$reminder"
+
+say 'A worker claims what is due, most important first, and settles it. This one is examples/worker.'
+printf '%s\n' "$(colour 36 "\$ example_worker $url")"
+"$worker" "$url"
+
+say 'The life of each message, as it stands now: done, dead, or taken back.'
+show messages "$url"
+show message "$url" "$(id_of orders.shipped)"
 show stats "$url"
+
+say 'What failed for good is kept until somebody decides: try again, or throw away.'
+show dead list "$url"
+show dead redrive "$url" --topic alarm
+show messages "$url" --state ready
 
 say 'Is everything in order?'
 show doctor "$url"
