@@ -1,5 +1,6 @@
 // What an outcome means for a message, as a table.
 #include "core/settlement.hpp"
+#include <posthorn/message.hpp>
 
 #include <gtest/gtest.h>
 
@@ -38,6 +39,16 @@ TEST(settlement, a_permanent_error_ends_a_message_at_its_first_attempt)
     EXPECT_EQ(what.become, settled_as::dead);
     EXPECT_EQ(what.error, "no such customer");
     EXPECT_TRUE(what.blocks_key);
+}
+
+TEST(settlement, a_failure_without_a_reason_gets_one)
+{
+    EXPECT_NE(decided(fail(""), 0, true).error, "");
+}
+
+TEST(settlement, no_retry_waits_longer_than_a_hundred_years)
+{
+    EXPECT_EQ(decided(retry_in(duration::max()), 0, true).delay, limits::span_max);
 }
 
 // Proves: OUT-06

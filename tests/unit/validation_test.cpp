@@ -158,6 +158,41 @@ TEST(validation, a_message_that_could_never_start_is_refused)
     EXPECT_EQ(verdict_on({.due_at = now, .expires_at = now + 1us}), "allowed");
 }
 
+// Proves: OUT-04
+TEST(validation, a_message_that_expires_before_it_is_due_is_refused_however_both_are_given)
+{
+    const timestamp now{1'000s};
+    const auto refused = [&](const enqueue_options& how) {
+        try {
+            check_start_window(how, now);
+            return false;
+        } catch (const error& failure) {
+            EXPECT_THAT(failure.what(), HasSubstr("never start"));
+            return true;
+        }
+    };
+    EXPECT_TRUE(refused({.delay = 5s, .expires_at = now + 5s}));
+    EXPECT_FALSE(refused({.delay = 5s, .expires_at = now + 5s + 1us}));
+    EXPECT_TRUE(refused({.due_at = now + 5s, .expires_after = 5s}));
+    EXPECT_FALSE(refused({.due_at = now + 5s, .expires_after = 5s + 1us}));
+    EXPECT_FALSE(refused({.due_at = now - 1h, .expires_after = 1us}));
+    EXPECT_FALSE(refused({.expires_at = now - 1h}));
+    EXPECT_FALSE(refused({.delay = 5s}));
+}
+
+TEST(validation, no_span_is_longer_than_a_hundred_years)
+{
+    const auto longest = limits::span_max;
+    EXPECT_EQ(verdict_on({.delay = longest}), "allowed");
+    EXPECT_THAT(verdict_on({.delay = longest + 1us}),
+                AllOf(HasSubstr("delay"), HasSubstr("hundred years")));
+    EXPECT_THAT(verdict_on({.delay = duration::max()}), HasSubstr("hundred years"));
+    EXPECT_THAT(verdict_on({.expires_after = duration::max()}),
+                AllOf(HasSubstr("expires_after"), HasSubstr("hundred years")));
+    EXPECT_THAT(verdict_on({.dedup_key = "d", .dedup_window = duration::max()}),
+                AllOf(HasSubstr("dedup_window"), HasSubstr("hundred years")));
+}
+
 // Proves: OUT-07
 TEST(validation, a_dedup_window_is_positive)
 {
@@ -175,6 +210,7 @@ TEST(validation, headers_are_named_unreserved_and_without_control_characters)
     EXPECT_THAT(verdict_on({.headers = {{"posthorn-msg-id", "x"}}}),
                 AllOf(HasSubstr("'posthorn-msg-id'"), HasSubstr("reserved")));
     EXPECT_EQ(verdict_on({.headers = {{"posthorn", "x"}}}), "allowed");
+    EXPECT_THAT(verdict_on({.headers = {{"Posthorn-Msg-Id", "x"}}}), HasSubstr("reserved"));
     for (const char control : {'\0', '\x01', '\n', '\x1f', '\x7f'}) {
         EXPECT_THAT(verdict_on({.headers = {{"h", std::string(1, control)}}}),
                     AllOf(HasSubstr("'h'"), HasSubstr("control character")));
@@ -231,6 +267,11 @@ TEST(truncation, no_character_is_cut_in_two)
         EXPECT_EQ(truncated(text, bytes_max), text.substr(0, ends[bytes_max])) << bytes_max;
 }
 
+TEST(truncation, what_is_not_utf_8_is_cut_anywhere)
+{
+    EXPECT_EQ(truncated(std::string(30, '\x80'), 20).size(), 20U);
+}
+
 TEST(headers_json, headers_come_back_as_they_went)
 {
     const headers some{{"plain", "value"},
@@ -252,6 +293,13 @@ TEST(headers_json, values_of_other_languages_that_are_no_strings_are_kept_as_jso
 {
     EXPECT_EQ(headers_from_json(R"({"n": 5, "b": true, "o": {"x": [1]}, "s": "5"})"),
               (headers{{"n", "5"}, {"b", "true"}, {"o", R"({"x":[1]})"}, {"s", "5"}}));
+}
+
+// Proves: F28
+TEST(headers_json, unreadable_headers_of_other_languages_do_not_stop_a_message)
+{
+    for (const std::string bad : {R"({"a": "\ud800"})", "{\"a\": \"\xff\"}", "{", "[1]", "5"})
+        EXPECT_EQ(headers_from_json(bad).count("posthorn-unreadable-headers"), 1U) << bad;
 }
 
 } // namespace

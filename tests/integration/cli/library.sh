@@ -57,6 +57,8 @@ in_own_mounts() {
     [[ -z ${POSTHORN_OWN_MOUNTS:-} ]] || return 0
     local unshare=(unshare -m)
     ((EUID == 0)) || unshare=(unshare -rm)
+    # Inside a chroot the root is no mount point, and its propagation cannot be changed.
+    "${unshare[@]}" true 2>/dev/null || unshare+=(--propagation unchanged)
     if ! "${unshare[@]}" true 2>/dev/null; then
         echo "skipped: this machine does not let ${unshare[*]} make a mount namespace"
         exit 77
