@@ -479,6 +479,23 @@ TEST_P(blocked_keys, redriven_messages_of_one_key_run_one_by_one_in_their_order)
         EXPECT_THAT(work_off(), ElementsAre(id));
 }
 
+// Proves: OUT-06, OUT-13, I8
+TEST_P(blocked_keys, a_skipped_message_that_was_redriven_runs_before_the_blocker_behind_it)
+{
+    const std::vector ids{add_keyed("k"), add_keyed("k")};
+    fail(claim_one());
+    ASSERT_TRUE(skip_blocked_key(db(), "k"));
+    fail(claim_one());
+    ASSERT_THAT(states_of(ids), Each(message_state::dead));
+
+    ASSERT_TRUE(redrive(db(), ids[0]));
+    EXPECT_EQ(state_of(ids[0]), message_state::waiting) << "the second one still blocks the key";
+    ASSERT_TRUE(retry_blocked_key(db(), "k"));
+
+    EXPECT_THAT(work_off(), ElementsAre(ids[0]));
+    EXPECT_THAT(work_off(), ElementsAre(ids[1]));
+}
+
 // Proves: OUT-06, OUT-13
 TEST_P(blocked_keys, purging_the_dead_message_that_blocks_a_key_frees_it)
 {

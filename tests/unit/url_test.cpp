@@ -1,6 +1,7 @@
 // Store URLs and lengths of time.
 #include "store/contract/url.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/sqlite.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,6 +107,12 @@ TEST(duration_text, anything_else_is_refused_with_examples)
         EXPECT_THAT(refusal([&] { (void)parse_duration(bad); }),
                     AllOf(HasSubstr("'" + bad + "'"), HasSubstr("250ms")))
             << bad;
+}
+
+// Proves: F21
+TEST(store_url, a_path_with_a_nul_byte_is_refused)
+{
+    EXPECT_THAT(refusal([] { (void)sqlite::open("sqlite:orders%00.db"); }), HasSubstr("NUL"));
 }
 
 } // namespace

@@ -170,7 +170,7 @@ int connection::when_busy(void* self, int times)
         own.busy_since_ = now;
     if (now - own.busy_since_ >= own.settings_.busy_timeout)
         return 0;
-    world.clock->pause(duration{50 + static_cast<int>(world.random->bits() % 300)});
+    world.clock->pause(duration{1 + static_cast<int>(world.random->bits() % 50)});
     return 1;
 }
 

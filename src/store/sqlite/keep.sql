@@ -1,13 +1,12 @@
 -- What operators and retention do.
 
 -- name: redrive
--- The expiry is lifted: whoever redrives a message wants it to run. 1 is `waiting`, as in queue_new.
+-- The expiry is lifted: whoever redrives a message wants it to run. With a key it waits (1) until
+-- `let_key_go_on` has looked which message of that key is next.
 UPDATE {p}queue
-   SET state = EXISTS (SELECT 1 FROM {p}queue o
-                        WHERE o.ordering_key = {p}queue.ordering_key AND o.seq <> :seq
-                          AND o.state IN (0, 2, 3)),
+   SET state = ordering_key IS NOT NULL,
        due_at = :due_at, expires_at = NULL, attempts = 0, redrives = redrives + 1, finished_at = NULL
- WHERE seq = :seq AND state >= 3
+ WHERE seq = :seq AND state >= 3 RETURNING ordering_key
 
 -- name: delete_dead
 DELETE FROM {p}queue WHERE seq = :seq AND state >= 3 RETURNING ordering_key

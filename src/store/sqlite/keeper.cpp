@@ -28,12 +28,18 @@ bool keeper::redrive(message_id id, duration delay)
     const auto seq = find_seq(db_, id);
     if (!seq)
         return false;
-    using statement = sql::redrive;
-    db_.use(statement::text)
-        .bind(statement::seq, *seq)
-        .bind(statement::due_at, world_.clock->now() + delay)
-        .run();
-    return db_.changes() == 1;
+    std::string key;
+    {
+        using statement = sql::redrive;
+        auto row = db_.use(statement::text);
+        row.bind(statement::seq, *seq).bind(statement::due_at, world_.clock->now() + delay);
+        if (!row.step())
+            return false;
+        key = std::string(row.text(0));
+        row.run();
+    }
+    ledger(db_).let_key_go_on(key);
+    return true;
 }
 
 bool keeper::remove_dead_one(std::int64_t seq)

@@ -19,6 +19,8 @@ location location::parse(std::string_view url, const store_options& options)
     location result;
     if (parts.rest != ":memory:") {
         result.path = parts.rest.starts_with("//") ? parts.rest.substr(2) : parts.rest;
+        if (result.path.find('\0') != std::string::npos)
+            throw error(error_code::invalid_argument, "the path in the URL contains a NUL byte");
         if (result.path.empty())
             throw error(error_code::invalid_argument,
                         "the URL names no file; write sqlite:PATH or sqlite::memory:");
