@@ -13,14 +13,20 @@ namespace {
 
 constexpr std::size_t page_size = 500;
 
-// Calls `change` for every dead message that matches; counts those it says yes to.
-std::size_t for_each_dead(store& where, message_filter filter,
-                          const std::function<bool(transaction&, const message_record&)>& change)
+message_filter first_page_of_dead(message_filter filter)
 {
     filter.state = message_state::dead;
     filter.after_position = 0;
     filter.limit = page_size;
     filter.with_payload = false;
+    return filter;
+}
+
+// Calls `change` for every dead message that matches; counts those it says yes to.
+std::size_t for_each_dead(store& where, const message_filter& which,
+                          const std::function<bool(transaction&, const message_record&)>& change)
+{
+    auto filter = first_page_of_dead(which);
     std::size_t count = 0;
     for (;;) {
         auto tx = where.begin();
@@ -34,12 +40,9 @@ std::size_t for_each_dead(store& where, message_filter filter,
     }
 }
 
-std::size_t count_dead(store& where, message_filter filter)
+std::size_t count_dead(store& where, const message_filter& which)
 {
-    filter.state = message_state::dead;
-    filter.after_position = 0;
-    filter.limit = page_size;
-    filter.with_payload = false;
+    auto filter = first_page_of_dead(which);
     std::size_t count = 0;
     for (;;) {
         const auto page = list_messages(where, filter);
