@@ -213,8 +213,13 @@ std::vector<std::string> entries_without_a_test(
             known.insert(name + ".*/" + after_slash(test));
         }
     }
+    std::set<std::string_view> stores;
+    for (const auto& kind : store_kinds())
+        stores.insert(kind.name);
     std::vector<std::string> orphans;
     for (const auto& entry : skips) {
+        if (!stores.contains(entry.store))
+            continue;
         const auto name = std::string(entry.test) + "/" + std::string(entry.store);
         if (concerned(entry.test.substr(0, entry.test.find('.'))) && !known.contains(name))
             orphans.push_back(name);

@@ -97,7 +97,7 @@ private:
 [[nodiscard]] outbox_options steady_retries(duration wait, int attempts_max,
                                             dead_key on_dead = dead_key::blocks);
 
-/// Entries of the ledger of skips that name no test of this program.
+/// Entries of the ledger of skips, for registered stores, that name no test of this program.
 [[nodiscard]] std::vector<std::string> entries_without_a_test(
     const std::function<bool(std::string_view suite)>& concerned);
 

@@ -20,6 +20,18 @@ protected:
         EXPECT_THAT(failure.what(), Not(HasSubstr(secret)));
         EXPECT_THAT(failure.statement(), Not(HasSubstr(secret)));
     }
+
+    static void expect_busy(const std::function<void()>& call)
+    {
+        const auto failure = thrown_by(call);
+        EXPECT_EQ(failure.code(), error_code::busy);
+        EXPECT_TRUE(failure.retryable());
+        EXPECT_FALSE(failure.in_doubt());
+        EXPECT_FALSE(failure.poisons_connection());
+        EXPECT_NE(failure.native_code(), 0);
+        EXPECT_NE(failure.statement(), "");
+        expect_discreet(failure);
+    }
 };
 
 // Proves: OUT-02
@@ -142,16 +154,8 @@ TEST_P(errors, a_store_that_stays_locked_is_busy)
         [&] { (void)cancel(impatient, id); },
         [&] { (void)outbox(impatient).claim(alice); },
     };
-    for (const auto& call : calls) {
-        const auto failure = thrown_by(call);
-        EXPECT_EQ(failure.code(), error_code::busy);
-        EXPECT_TRUE(failure.retryable());
-        EXPECT_FALSE(failure.in_doubt());
-        EXPECT_FALSE(failure.poisons_connection());
-        EXPECT_NE(failure.native_code(), 0);
-        EXPECT_NE(failure.statement(), "");
-        expect_discreet(failure);
-    }
+    for (const auto& call : calls)
+        expect_busy(call);
     // Reading needs no lock.
     EXPECT_EQ(find_message(impatient, id).value().state, message_state::ready);
     EXPECT_EQ(list_messages(impatient).size(), 1U);
@@ -176,6 +180,49 @@ TEST_P(errors, a_busy_store_works_again_once_it_is_free)
         EXPECT_THAT(ids_of(outbox(impatient).claim(bob)), ElementsAre(theirs, ours));
     }
     EXPECT_EQ(total(), 6U);
+}
+
+// Proves: OUT-01, F17
+TEST_P(errors, what_somebody_holds_is_busy)
+{
+    auto impatient = under_test().open_impatient({.environment = world()});
+    const auto id = add();
+    auto app = under_test().connect(world());
+    for (int i = 0; i < 3; ++i) {
+        app->begin();
+        EXPECT_EQ(cancel(app->borrow(), id), cancel_answer::cancelled);
+        expect_busy([&] { (void)cancel(impatient, id); });
+        // Reading needs no lock.
+        EXPECT_EQ(find_message(impatient, id).value().state, message_state::ready);
+        EXPECT_EQ(list_messages(impatient).size(), 1U);
+        app->rollback();
+    }
+    EXPECT_EQ(cancel(impatient, id), cancel_answer::cancelled);
+}
+
+// Proves: OUT-07, F17
+TEST_P(errors, a_dedup_key_that_somebody_is_using_is_busy)
+{
+    auto impatient = under_test().open_impatient({.environment = world()});
+    auto app = under_test().connect(world());
+    const auto use = [&](auto& where) {
+        return enqueue(where, {"orders", secret}, {.dedup_key = "d"});
+    };
+    for (int i = 0; i < 3; ++i) {
+        app->begin();
+        EXPECT_FALSE(use(app->borrow()).duplicate);
+        expect_busy([&] { use(impatient); });
+        app->rollback();
+    }
+    // Nothing of the refused ones is left to be a duplicate of.
+    EXPECT_EQ(total(), 0U);
+    const auto first = use(impatient);
+    EXPECT_FALSE(first.duplicate);
+    app->begin();
+    const auto second = use(app->borrow());
+    app->commit();
+    EXPECT_TRUE(second.duplicate);
+    EXPECT_EQ(second.id, first.id);
 }
 
 CONFORMANCE_SUITE(errors);

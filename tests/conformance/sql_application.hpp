@@ -23,83 +23,80 @@ protected:
     /// The application, which knows SQL and nothing of Posthorn.
     native_connection& app() { return *app_; }
 
-    timestamp database_time()
+    void catch_up() { clock().set(app().now()); }
+
+    /// Sends one message in a statement of its own.
+    message_id send(const sql_message& message) { return app().send(message); }
+    message_id send() { return send({{"topic", "orders"}, {"payload", "payload"}}); }
+    message_id send_with(const std::string& name, const sql_value& value)
     {
-        return timestamp{std::chrono::milliseconds{
-            app().count("SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000"
-                        "     + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER)")}};
+        return send({{"topic", "orders"}, {name, value}});
     }
 
-    void catch_up() { clock().set(database_time()); }
+    std::int64_t rows() { return app().rows(); }
 
-    /// Inserts one message in a statement of its own.
-    message_id send(const std::string& columns, const std::string& values)
+    /// What the database says to a message, or to a statement; "taken" if it takes it.
+    std::string verdict(const sql_message& message)
     {
-        app().execute(statement(columns, values));
-        return newest();
+        return words_of([&] { (void)app().send(message); });
     }
-    message_id send() { return send("topic, payload", "'orders', 'payload'"); }
-    message_id send_with(const std::string& column, const std::string& value)
+    std::string verdict_on(const std::string& sql)
     {
-        return send("topic, " + column, "'orders', " + value);
+        return words_of([&] { app().execute(sql); });
     }
 
-    message_id newest()
+    /// Refused in Posthorn's words, alone and inside a transaction that goes on, without a trace.
+    void expect_refused(const sql_message& message, const std::string& why)
     {
-        return message_id::parse(
-                   app().text("SELECT lower(hex(id)) FROM posthorn_message ORDER BY seq DESC"))
-            .value();
+        expect_said(message, ::testing::AllOf(::testing::StartsWith("posthorn: "),
+                                              ::testing::HasSubstr(why)));
     }
 
-    /// Everything that the tables of messages hold.
-    std::int64_t rows()
+    /// The same for a value of a wrong type, which some engines refuse themselves.
+    void expect_wrong_type(const sql_message& message, const std::string& why)
     {
-        return app().count("SELECT (SELECT count(*) FROM posthorn_message)"
-                           "     + (SELECT count(*) FROM posthorn_queue)"
-                           "     + (SELECT count(*) FROM posthorn_dedup)");
+        if (GetParam().can.untyped_arguments)
+            expect_refused(message, why);
+        else
+            expect_refused_somehow(message);
     }
 
-    /// What the database says to a statement; "taken" if it takes it.
-    std::string verdict(const std::string& sql)
+    /// The same for what may not even be an argument to the engine.
+    void expect_refused_somehow(const sql_message& message)
+    {
+        expect_said(message, ::testing::Ne("taken"));
+    }
+
+    /// One argument beside the topic, which Posthorn's words must name.
+    void expect_refused_with(const std::string& name, const sql_value& value)
+    {
+        expect_refused({{"topic", "orders"}, {name, value}}, name);
+    }
+    void expect_wrong_type_with(const std::string& name, const sql_value& value)
+    {
+        expect_wrong_type({{"topic", "orders"}, {name, value}}, name);
+    }
+
+private:
+    void expect_said(const sql_message& message, const ::testing::Matcher<std::string>& rightly)
+    {
+        const auto before = rows();
+        EXPECT_THAT(verdict(message), rightly) << described(message);
+        app().begin();
+        EXPECT_THAT(verdict(message), rightly) << described(message);
+        EXPECT_TRUE(app().in_transaction());
+        app().commit();
+        EXPECT_EQ(rows(), before) << described(message);
+    }
+
+    std::string words_of(const std::function<void()>& action)
     {
         try {
-            app().execute(sql);
+            app().attempt(action);
             return "taken";
         } catch (const std::runtime_error& refused) {
             return refused.what();
         }
-    }
-
-    std::string verdict_on(const std::string& columns, const std::string& values)
-    {
-        return verdict(statement(columns, values));
-    }
-
-    /// Refused in Posthorn's words, alone and inside a transaction, and without a trace.
-    void expect_refused(const std::string& columns, const std::string& values,
-                        const std::string& why)
-    {
-        const auto before = rows();
-        EXPECT_THAT(
-            verdict_on(columns, values),
-            ::testing::AllOf(::testing::StartsWith("posthorn: "), ::testing::HasSubstr(why)))
-            << columns << " = " << values.substr(0, 100);
-        app().begin();
-        EXPECT_THAT(verdict_on(columns, values), ::testing::HasSubstr(why));
-        EXPECT_TRUE(app().in_transaction());
-        app().commit();
-        EXPECT_EQ(rows(), before) << columns << " = " << values.substr(0, 100);
-    }
-
-    void expect_refused(const std::string& column, const std::string& value)
-    {
-        expect_refused("topic, " + column, "'orders', " + value, "posthorn: " + column + " must");
-    }
-
-private:
-    static std::string statement(const std::string& columns, const std::string& values)
-    {
-        return "INSERT INTO posthorn_enqueue (" + columns + ") VALUES (" + values + ")";
     }
 
     std::unique_ptr<native_connection> app_;

@@ -14,6 +14,23 @@
 namespace posthorn::conformance {
 namespace {
 
+std::string literal(const sql_value& value)
+{
+    return std::visit(
+        overloaded{[](std::nullptr_t) { return std::string("NULL"); },
+                   [](std::int64_t number) { return std::to_string(number); },
+                   [](const std::string& text) {
+                       return text.find('\0') == std::string::npos
+                                  ? sql_quoted(text)
+                                  : "CAST(X'" + hex_of(text) + "' AS TEXT)";
+                   },
+                   [](const sql_bytes& each) { return "X'" + hex_of(each.value) + "'"; },
+                   [](const sql_json& each) { return sql_quoted(each.document); },
+                   [](message_id id) { return "X'" + hex_of(id) + "'"; },
+                   [](const sql_raw& each) { return each.literal; }},
+        value);
+}
+
 class sqlite_connection final : public native_connection {
 public:
     sqlite_connection(const std::string& path, const environment& world)
@@ -52,6 +69,36 @@ public:
             throw std::runtime_error("no row: " + sql);
         const auto* found = sqlite3_column_text(prepared, 0);
         return found == nullptr ? "" : reinterpret_cast<const char*>(found);
+    }
+
+    // An INSERT returns nothing: the newest message is the one, or the one that it repeats as long
+    // as nothing was added in between.
+    message_id send(const sql_message& message) override
+    {
+        std::string columns;
+        std::string values;
+        for (const auto& [name, value] : message) {
+            columns += (columns.empty() ? "" : ", ") + name;
+            values += (values.empty() ? "" : ", ") + literal(value);
+        }
+        execute("INSERT INTO posthorn_enqueue (" + columns + ") VALUES (" + values + ")");
+        return message_id::parse(
+                   text("SELECT lower(hex(id)) FROM posthorn_message ORDER BY seq DESC"))
+            .value();
+    }
+
+    std::int64_t rows() override
+    {
+        return count("SELECT (SELECT count(*) FROM posthorn_message)"
+                     "     + (SELECT count(*) FROM posthorn_queue)"
+                     "     + (SELECT count(*) FROM posthorn_dedup)");
+    }
+
+    timestamp now() override
+    {
+        return timestamp{std::chrono::milliseconds{
+            count("SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000"
+                  "     + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER)")}};
     }
 
     transaction& borrow() override { return *loan_; }

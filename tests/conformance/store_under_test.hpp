@@ -3,6 +3,7 @@
 // line.
 #pragma once
 
+#include "conformance/sql_message.hpp"
 #include <posthorn/posthorn.hpp>
 
 #include <cstdint>
@@ -32,6 +33,20 @@ public:
     [[nodiscard]] virtual std::int64_t count(const std::string& sql) = 0;
     [[nodiscard]] virtual std::string text(const std::string& sql) = 0;
 
+    /// Runs what may fail so that an open transaction goes on: behind a savepoint, on engines where
+    /// an error would end it. That is their users' habit, and Posthorn promises nothing better.
+    virtual void attempt(const std::function<void()>& action) { action(); }
+
+    /// Enqueues by the engine's SQL contract, without Posthorn. Returns: the id of the message, or
+    /// of the earlier one with the same dedup key.
+    virtual message_id send(const sql_message& message) = 0;
+
+    /// How many rows enqueueing has left, in all the tables that it writes.
+    [[nodiscard]] virtual std::int64_t rows() = 0;
+
+    /// The database's clock.
+    [[nodiscard]] virtual timestamp now() = 0;
+
     /// The same connection, lent to Posthorn; one object for all of its transactions.
     [[nodiscard]] virtual transaction& borrow() = 0;
 };
@@ -41,6 +56,11 @@ struct features {
     bool second_handle = true;      ///< a second handle reaches the same messages
     bool native_connections = true; ///< the application can connect past Posthorn
     bool other_processes = true;    ///< another process can open its URL
+
+    // Who refuses a bad argument of the SQL contract, and so in whose words.
+    bool untyped_arguments =
+        true;                   ///< one of a wrong type reaches Posthorn; else the engine objects
+    bool unchecked_text = true; ///< text that is no UTF-8 reaches Posthorn; else the same
 };
 
 /// One fresh, empty store; gone with this object.

@@ -1,6 +1,7 @@
 // Random stories, played on the model and on each kind of store, which must agree word for word.
 //
 // The seed is printed first. `--seed N` or POSTHORN_SEED=N plays the story of that seed first.
+#include "conformance/store_under_test.hpp"
 #include "integration/sqlite/temporary_store.hpp"
 #include "simulation/story.hpp"
 #include <posthorn/sqlite.hpp>
@@ -11,6 +12,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace posthorn::simulation {
 namespace {
@@ -31,6 +33,27 @@ const stage in_a_file{"sqlite_file", POSTHORN_STORIES / 20, [](const environment
                           return sqlite::open(url, {.environment = world});
                       }};
 
+// Servers play as the conformance suite finds them; a fresh store for each story takes its time.
+stage on_a_server(const conformance::store_kind& kind)
+{
+    return {kind.name, POSTHORN_STORIES / 20, [make = kind.make](const environment& world) {
+                // One store at a time: the story before has ended when the next one opens.
+                static std::unique_ptr<conformance::store_under_test> current;
+                current.reset();
+                current = make();
+                return current->open({.environment = world});
+            }};
+}
+
+std::vector<stage> stages()
+{
+    std::vector<stage> all{in_memory, in_a_file};
+    for (const auto& kind : conformance::store_kinds())
+        if (!kind.name.starts_with("sqlite"))
+            all.push_back(on_a_server(kind));
+    return all;
+}
+
 class simulation : public ::testing::TestWithParam<stage> {};
 
 // Proves: OUT-03, OUT-04, OUT-05, OUT-06, OUT-07, OUT-08, OUT-09, OUT-10, OUT-11, OUT-12, OUT-13
@@ -42,7 +65,7 @@ TEST_P(simulation, a_store_answers_like_the_model_in_every_story)
             FAIL() << *story << "\nReplay with --seed " << base_seed + i << "\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(stores, simulation, ::testing::Values(in_memory, in_a_file),
+INSTANTIATE_TEST_SUITE_P(stores, simulation, ::testing::ValuesIn(stages()),
                          [](const auto& chosen) { return chosen.param.name; });
 
 class seed_line : public ::testing::Environment {

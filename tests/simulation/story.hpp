@@ -14,7 +14,7 @@
 
 namespace posthorn::simulation {
 
-/// A kind of store that stories are played on; a later engine adds one to the list in its test.
+/// A kind of store that stories are played on.
 struct stage {
     std::string name;
     std::size_t stories = 0;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace posthorn::conformance {
+namespace posthorn::test {
 namespace {
 
 class sqlite_statements : public ::testing::Test {
@@ -51,7 +51,8 @@ TEST_F(sqlite_statements, every_one_says_what_it_is_called_when_it_fails)
     sqlite::connection empty{"",
                              sqlite::connection::access::memory,
                              {.prefix = "posthorn_", .environment = environment::system()}};
-    const auto failure = thrown_by([&] { (void)empty.use(sqlite::sql::find_seq::text); });
+    const auto failure =
+        conformance::thrown_by([&] { (void)empty.use(sqlite::sql::find_seq::text); });
     EXPECT_EQ(failure.code(), error_code::schema_missing);
     EXPECT_EQ(failure.statement(), "find_seq");
 }
@@ -98,4 +99,4 @@ TEST_F(sqlite_statements, nothing_on_the_way_of_a_message_scans_a_table)
             << each.name;
 }
 
-} // namespace posthorn::conformance
+} // namespace posthorn::test
