@@ -167,7 +167,8 @@ void write_statements(std::ostream& out, const std::vector<statement>& statement
         out << "    static constexpr posthorn::contract::named_statement text{" << index++ << ", \""
             << each.name << "\",\n";
         write_literal(out, made.text);
-        out << (made.places.empty() ? "" : ", places") << "};\n};\n\n";
+        out << ", " << made.parameters.size() << (made.places.empty() ? "" : ", places")
+            << "};\n};\n\n";
     }
     out << "inline constexpr std::array<posthorn::contract::named_statement, " << statements.size()
         << "> all{\n";

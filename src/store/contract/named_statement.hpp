@@ -13,6 +13,7 @@ struct named_statement {
     int index; ///< its place among the store's statements: where its prepared form is kept
     std::string_view name;
     std::string_view text;
+    int parameters = 0; ///< how many different ones it has
 
     /// The parameter that each `?` of the text stands for; empty where the text itself has numbers.
     std::span<const std::uint8_t> places = {};
