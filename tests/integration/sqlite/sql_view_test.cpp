@@ -33,6 +33,16 @@ TEST_P(sqlite_sql_view, a_value_of_another_type_is_refused)
     expect_refused({{"payload", "payload"}}, "topic must");
 }
 
+// Proves: OUT-02, OUT-20
+TEST_P(sqlite_sql_view, headers_are_measured_as_they_are_written)
+{
+    const auto of_bytes = [](std::size_t bytes) {
+        return sql_json{R"({"a":")" + std::string(bytes - 8, 'x') + R"("})"};
+    };
+    EXPECT_EQ(verdict({{"topic", "orders"}, {"headers", of_bytes(65'536)}}), "taken");
+    expect_refused_with("headers", of_bytes(65'537));
+}
+
 // Proves: OUT-03, OUT-20
 TEST_P(sqlite_sql_view, an_id_is_sixteen_bytes)
 {

@@ -1,0 +1,416 @@
+// Two who want the same thing, in every order of their steps: whatever the order, the promises
+// hold. Which of them wins is the engine's affair, and so is who waits for whom; a test asks only
+// that the answers agree with each other and with what is stored in the end.
+#include "conformance/conformance_test.hpp"
+#include "conformance/players.hpp"
+#include "core/settlement.hpp"
+#include "store/contract/message_queue.hpp"
+#include "store/contract/session.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace posthorn::conformance {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+/// The test moves the time of day; waits for locks take real time.
+class steered_clock final : public clock {
+public:
+    explicit steered_clock(const clock& of_the_test) : of_the_test_(of_the_test) {}
+
+    [[nodiscard]] timestamp now() const override { return of_the_test_.now(); }
+    [[nodiscard]] monotonic_time monotonic() const override { return real_->monotonic(); }
+    void pause(duration length) const override { real_->pause(length); }
+
+private:
+    const clock& of_the_test_;
+    std::shared_ptr<clock> real_ = environment::system().clock;
+};
+
+class interleavings : public conformance_test {
+protected:
+    using script = std::vector<player::step>;
+
+    /// Plays the scripts in every order; `before` prepares each time, and `after` looks.
+    void in_every_order(const std::vector<script>& scripts, const std::function<void()>& before,
+                        const std::function<void()>& after)
+    {
+        while (players_.size() < scripts.size())
+            players_.emplace_back(under_test().open({.environment = steered_}));
+        std::vector<std::size_t> steps;
+        for (const auto& each : scripts)
+            steps.push_back(each.size());
+        for (const auto& order : orders_of(steps)) {
+            std::string words;
+            for (const auto who : order)
+                words += static_cast<char>('A' + who);
+            SCOPED_TRACE("in the order " + words);
+            before();
+            for (std::size_t who = 0; who < scripts.size(); ++who)
+                players_[who].learn(scripts[who]);
+            play(order);
+            if (HasFatalFailure())
+                return;
+            after();
+            if (HasFailure())
+                return;
+            clear();
+        }
+    }
+
+    /// Reaps as the outbox does, but inside a transaction. Returns: what became of each message.
+    static std::map<message_id, settled_as> reap(transaction& tx)
+    {
+        std::map<message_id, settled_as> result;
+        auto& queue = tx.session().queue();
+        for (const auto& overdue : queue.overdue_batches(100)) {
+            std::vector<contract::decided> all;
+            for (const auto& each : overdue.open)
+                all.push_back(
+                    {each.receipt, core::decide_for_absent({.topic = each.topic,
+                                                            .starts_before = each.starts_before,
+                                                            .started = each.started},
+                                                           {}, dead_key::blocks, 0.5)});
+            const auto answers = queue.settle(overdue.owner, overdue.fence, all, true);
+            for (std::size_t i = 0; i < all.size(); ++i)
+                result.insert_or_assign(all[i].receipt.id, answers[i]);
+        }
+        return result;
+    }
+
+    static batch claim_in(transaction& tx, const owner& who, std::size_t limit)
+    {
+        return tx.session().queue().claim({.owner = who.token,
+                                           .worker = who.worker,
+                                           .lease = 30s,
+                                           .limit = limit,
+                                           .start = limit});
+    }
+
+    const owner carol{.token = "token of carol", .worker = "carol"};
+
+private:
+    void play(const std::vector<std::size_t>& order)
+    {
+        // Long enough for a step that need not wait. One that is slower for another reason is only
+        // played later than planned: another order, in which all promises hold, too.
+        constexpr auto a_step = 10ms;
+        for (const auto who : order) {
+            players_[who].allow_one_step();
+            for (auto& each : players_)
+                (void)each.rests_within(a_step);
+        }
+        for (auto& each : players_) {
+            ASSERT_TRUE(each.rests_within(30s)) << "somebody waits for ever";
+            if (const auto trouble = each.trouble()) {
+                ASSERT_NO_THROW(std::rethrow_exception(trouble));
+            }
+        }
+    }
+
+    /// Leaves nothing that the next round could claim.
+    void clear()
+    {
+        for (bool more = true; more;) {
+            clock().advance(1h);
+            box().reap_expired();
+            clock().advance(1h);
+            more = !work_off().empty();
+        }
+        ASSERT_EQ(count_messages(db()).ready + count_messages(db()).waiting, 0);
+    }
+
+    environment steered_{.clock = {}, .random = environment::system().random, .log = {}};
+    std::deque<player> players_; // players stay where they are: their threads know them
+
+protected:
+    void SetUp() override
+    {
+        conformance_test::SetUp();
+        if (!IsSkipped())
+            steered_.clock = std::make_shared<steered_clock>(clock());
+    }
+};
+
+// Proves: OUT-10, I6
+TEST_P(interleavings, of_two_claims_each_message_goes_to_one)
+{
+    std::vector<message_id> ids;
+    batch of_alice;
+    batch of_bob;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) { of_alice = claim_in(tx, alice, 2); }),
+         in_a_transaction([&](transaction& tx) { of_bob = claim_in(tx, bob, 2); })},
+        [&] { ids = add_many(3); },
+        [&] {
+            auto claimed = ids_of(of_alice);
+            std::ranges::copy(ids_of(of_bob), std::back_inserter(claimed));
+            for (const auto id : ids)
+                EXPECT_LE(std::ranges::count(claimed, id), 1) << to_string(id);
+            EXPECT_TRUE(of_alice.empty() || of_bob.empty() || of_alice.fence != of_bob.fence);
+            // What nobody got is still there for the next, and nothing else is.
+            std::ranges::copy(ids_of(box().claim(carol)), std::back_inserter(claimed));
+            EXPECT_THAT(claimed, ::testing::UnorderedElementsAreArray(ids));
+            for (const auto& [who, what] : {std::pair{alice, of_alice}, {bob, of_bob}})
+                EXPECT_EQ(box().acknowledge(who, what.receipts()).lost(), 0U) << who.worker;
+        });
+}
+
+// Proves: OUT-06, I8
+TEST_P(interleavings, of_two_claims_only_one_gets_the_head_of_a_key_and_none_what_is_behind)
+{
+    message_id head;
+    message_id next;
+    batch of_alice;
+    batch of_bob;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) { of_alice = claim_in(tx, alice, 10); }),
+         in_a_transaction([&](transaction& tx) { of_bob = claim_in(tx, bob, 10); })},
+        [&] {
+            head = add_keyed("k");
+            next = add_keyed("k");
+        },
+        [&] {
+            EXPECT_EQ(of_alice.size() + of_bob.size(), 1U);
+            const auto& [who, won] =
+                of_alice.empty() ? std::pair{bob, of_bob} : std::pair{alice, of_alice};
+            EXPECT_THAT(ids_of(won), ElementsAre(head));
+            EXPECT_EQ(state_of(next), message_state::waiting);
+            EXPECT_EQ(box().acknowledge(who, won.receipts()).lost(), 0U);
+            EXPECT_EQ(state_of(next), message_state::ready);
+        });
+}
+
+// Proves: OUT-10, OUT-12, I4, I5
+TEST_P(interleavings, an_acknowledgement_and_a_reaping_cannot_both_win)
+{
+    receipt claimed;
+    settled_as answer{};
+    std::map<message_id, settled_as> reaped;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) {
+             answer = box().acknowledge(tx, alice, {&claimed, 1}).answers.at(0);
+         }),
+         in_a_transaction([&](transaction& tx) { reaped = reap(tx); })},
+        [&] {
+            add();
+            claimed = claim_one();
+            clock().advance(1h);
+        },
+        [&] {
+            const bool taken_back =
+                reaped.contains(claimed.id) && reaped[claimed.id] != settled_as::lost;
+            EXPECT_EQ(answer, taken_back ? settled_as::lost : settled_as::done);
+            EXPECT_EQ(state_of(claimed.id),
+                      taken_back ? message_state::ready : message_state::done);
+            EXPECT_EQ(look(claimed.id).attempts, 1);
+            EXPECT_EQ(acknowledge(claimed), settled_as::lost) << "once is enough";
+        });
+}
+
+// Proves: OUT-09, OUT-10, I18
+TEST_P(interleavings, an_acknowledgement_and_a_cancel_cannot_both_win)
+{
+    receipt claimed;
+    settled_as answer{};
+    cancel_answer cancelled{};
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) {
+             answer = box().acknowledge(tx, alice, {&claimed, 1}).answers.at(0);
+         }),
+         in_a_transaction([&](transaction& tx) { cancelled = cancel(tx, claimed.id); })},
+        [&] {
+            add();
+            claimed = claim(1, 0).deliveries.at(0).receipt; // not started: it can be cancelled
+        },
+        [&] {
+            const bool done = answer == settled_as::done;
+            EXPECT_TRUE(done || answer == settled_as::lost) << to_string(answer);
+            EXPECT_THAT(cancelled, done ? AnyOf(cancel_answer::too_late, cancel_answer::pending)
+                                        : AnyOf(cancel_answer::cancelled, cancel_answer::pending));
+            EXPECT_EQ(state_of(claimed.id), done ? message_state::done : message_state::cancelled);
+        });
+}
+
+// Proves: OUT-09, I18
+TEST_P(interleavings, what_is_cancelled_never_starts)
+{
+    receipt claimed;
+    start_answer started{};
+    cancel_answer cancelled{};
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) {
+             started = tx.session().queue().start(alice.token, claimed.fence, {&claimed, 1}).at(0);
+         }),
+         in_a_transaction([&](transaction& tx) { cancelled = cancel(tx, claimed.id); })},
+        [&] {
+            add();
+            claimed = claim(1, 0).deliveries.at(0).receipt;
+        },
+        [&] {
+            const bool runs = started == start_answer::started;
+            EXPECT_THAT(cancelled, runs ? AnyOf(cancel_answer::too_late, cancel_answer::pending)
+                                        : AnyOf(cancel_answer::cancelled, cancel_answer::pending));
+            EXPECT_EQ(state_of(claimed.id),
+                      runs ? message_state::claimed : message_state::cancelled);
+            EXPECT_EQ(acknowledge(claimed), runs ? settled_as::done : settled_as::lost);
+        });
+}
+
+// Proves: OUT-07
+TEST_P(interleavings, of_two_with_one_dedup_key_the_loser_hears_of_the_winner)
+{
+    std::string key;
+    enqueued first;
+    enqueued second;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) {
+             first = enqueue(tx, {"orders", "first"}, {.dedup_key = key});
+         }),
+         in_a_transaction([&](transaction& tx) {
+             second = enqueue(tx, {"orders", "second"}, {.dedup_key = key});
+         })},
+        [&] { key += 'd'; },
+        [&] {
+            EXPECT_NE(first.duplicate, second.duplicate);
+            EXPECT_EQ(first.id, second.id);
+            EXPECT_EQ(look(first.id).payload, first.duplicate ? "second" : "first");
+            EXPECT_THAT(claimed_ids(), ElementsAre(first.id));
+        });
+}
+
+// Proves: OUT-07, I1
+TEST_P(interleavings, a_dedup_key_that_was_rolled_back_stops_nobody)
+{
+    std::string key;
+    enqueued lost;
+    enqueued kept;
+    in_every_order(
+        {in_a_transaction(
+             [&](transaction& tx) {
+                 lost = enqueue(tx, {"orders", "lost"}, {.dedup_key = key});
+             },
+             false),
+         in_a_transaction([&](transaction& tx) {
+             kept = enqueue(tx, {"orders", "kept"}, {.dedup_key = key});
+         })},
+        [&] { key += 'd'; },
+        [&] {
+            EXPECT_FALSE(kept.duplicate);
+            EXPECT_EQ(look(kept.id).payload, "kept");
+            EXPECT_THAT(claimed_ids(), ElementsAre(kept.id));
+        });
+}
+
+// Proves: OUT-06, I8
+TEST_P(interleavings, of_two_new_messages_of_a_key_one_waits_for_the_other)
+{
+    message_id one;
+    message_id two;
+    const auto adding = [](message_id& id) {
+        return in_a_transaction([&id](transaction& tx) {
+            id = enqueue(tx, {"orders", ""}, {.ordering_key = "k"}).id;
+        });
+    };
+    in_every_order(
+        {adding(one), adding(two)}, [] {},
+        [&] {
+            EXPECT_THAT(states_of({one, two}),
+                        UnorderedElementsAre(message_state::ready, message_state::waiting));
+            auto delivered = work_off();
+            std::ranges::copy(work_off(), std::back_inserter(delivered));
+            ASSERT_THAT(delivered, UnorderedElementsAre(one, two));
+            EXPECT_LT(look(delivered[0]).position, look(delivered[1]).position);
+        });
+}
+
+// Proves: OUT-06, I2, I8
+TEST_P(interleavings, a_message_that_comes_while_its_key_is_set_free_does_not_wait_for_ever)
+{
+    receipt claimed;
+    message_id next;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) {
+             EXPECT_EQ(box().acknowledge(tx, alice, {&claimed, 1}).lost(), 0U);
+         }),
+         in_a_transaction([&](transaction& tx) {
+             next = enqueue(tx, {"orders", ""}, {.ordering_key = "k"}).id;
+         })},
+        [&] {
+            add_keyed("k");
+            claimed = claim_one();
+        },
+        [&] {
+            EXPECT_EQ(state_of(next), message_state::ready);
+            EXPECT_THAT(claimed_ids(), ElementsAre(next));
+        });
+}
+
+// Proves: OUT-06, OUT-09, I2
+TEST_P(interleavings, a_message_that_comes_while_the_one_before_is_cancelled_does_not_wait_for_ever)
+{
+    message_id first;
+    message_id next;
+    in_every_order(
+        {in_a_transaction(
+             [&](transaction& tx) { EXPECT_EQ(cancel(tx, first), cancel_answer::cancelled); }),
+         in_a_transaction([&](transaction& tx) {
+             next = enqueue(tx, {"orders", ""}, {.ordering_key = "k"}).id;
+         })},
+        [&] { first = add_keyed("k"); },
+        [&] {
+            EXPECT_EQ(state_of(next), message_state::ready);
+            EXPECT_THAT(claimed_ids(), ElementsAre(next));
+        });
+}
+
+// Proves: I2, I9
+TEST_P(interleavings, a_message_that_commits_late_is_not_passed_over)
+{
+    message_id slow;
+    message_id quick;
+    std::vector<message_id> seen;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) {
+             slow = enqueue(tx, {"orders", "slow"}).id;
+         }),
+         alone([&](store& where) {
+             quick = enqueue(where, {"orders", "quick"}).id;
+         }),
+         alone([&](store& where) {
+             outbox own(where);
+             const auto claimed = own.claim(bob);
+             seen = ids_of(claimed);
+             EXPECT_EQ(own.acknowledge(bob, claimed.receipts()).lost(), 0U);
+         })},
+        [&] { seen.clear(); },
+        [&] {
+            std::ranges::copy(work_off(), std::back_inserter(seen));
+            EXPECT_THAT(seen, UnorderedElementsAre(slow, quick));
+            EXPECT_THAT(work_off(), IsEmpty());
+        });
+}
+
+CONFORMANCE_SUITE(interleavings);
+
+TEST(orders_of_steps, all_of_them_are_different_and_keep_the_order_of_each_script)
+{
+    const auto all = orders_of({3, 3});
+    EXPECT_EQ(all.size(), 20U);
+    EXPECT_EQ(all.front(), (std::vector<std::size_t>{0, 0, 0, 1, 1, 1}));
+    EXPECT_EQ(all.back(), (std::vector<std::size_t>{1, 1, 1, 0, 0, 0}));
+    EXPECT_TRUE(std::ranges::is_sorted(all));
+    EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+    EXPECT_EQ(orders_of({3, 1, 1}).size(), 20U);
+}
+
+} // namespace
+} // namespace posthorn::conformance
