@@ -48,6 +48,11 @@ void figures::expect(const std::string& metric, const std::string& peer, double 
     bars_.push_back({metric, peer, factor, against_metric, against_peer});
 }
 
+void figures::expect_at_most(const std::string& metric, const std::string& peer, double limit)
+{
+    ceilings_.push_back({metric, peer, limit});
+}
+
 bool figures::print(const std::string& json_path) const
 {
     fmt::print("{:<32} {:<22} {:>12} {:>12}  {}\n", "metric", "peer", "median", "best", "unit");
@@ -65,6 +70,14 @@ bool figures::print(const std::string& json_path) const
         fmt::print("{} {} {}: {:.2f} x {} {} (bar {:.2f})\n", reached ? "reached" : "MISSED ",
                    each.peer, each.metric, factor, each.against_peer, each.against_metric,
                    each.factor);
+    }
+
+    for (const auto& each : ceilings_) {
+        const double value = median(each.peer, each.metric);
+        const bool reached = value <= each.limit;
+        all_reached = all_reached && reached;
+        fmt::print("{} {} {}: {:.0f} (at most {:.0f})\n", reached ? "reached" : "MISSED ",
+                   each.peer, each.metric, value, each.limit);
     }
 
     if (!json_path.empty()) {

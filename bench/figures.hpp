@@ -25,6 +25,9 @@ public:
     void expect(const std::string& metric, const std::string& peer, double factor,
                 const std::string& against_metric, const std::string& against_peer);
 
+    /// A bar on a count, such as bytes of log: its median must not be above `limit`.
+    void expect_at_most(const std::string& metric, const std::string& peer, double limit);
+
     /// Returns whether every bar was reached.
     bool print(const std::string& json_path) const;
 
@@ -43,7 +46,13 @@ private:
 
     std::vector<std::pair<std::string, std::string>> order_; ///< (metric, peer) as first seen
     std::map<std::pair<std::string, std::string>, series> series_;
+    struct ceiling {
+        std::string metric;
+        std::string peer;
+        double limit;
+    };
     std::vector<bar> bars_;
+    std::vector<ceiling> ceilings_;
 };
 
 } // namespace bench

@@ -1,9 +1,11 @@
 // posthorn-bench: measures Posthorn next to raw SQL and says whether its bars are reached.
 #include "bench/figures.hpp"
+#include "bench/postgres_bench.hpp"
 #include "bench/sqlite_bench.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
@@ -12,18 +14,27 @@
 
 namespace {
 
-constexpr auto usage = R"(usage: posthorn-bench [sqlite] [--quick] [--rounds N] [--json FILE]
+constexpr auto usage = R"(usage: posthorn-bench [ENGINE…] [--quick] [--rounds N] [--json FILE]
 
 Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability.
+ENGINE is sqlite or postgres; all of them unless given. Servers are found through
+POSTHORN_BENCH_POSTGRESQL; `./dev bench` starts private ones and sets it.
 Exits with 1 if a bar is missed. --quick takes seconds and says nothing about bars.
 
-example: ./dev bench sqlite --rounds 3 --json figures.jsonl
+example: ./dev bench postgres --rounds 5 --json figures.jsonl
 )";
 
 struct request {
+    std::vector<std::string> engines;
     bench::sqlite_plan sqlite;
+    bench::server_plan server;
     std::string json_path = "figures.jsonl";
     bool quick = false;
+
+    [[nodiscard]] bool wants(const std::string& engine) const
+    {
+        return engines.empty() || std::ranges::find(engines, engine) != engines.end();
+    }
 };
 
 request read(const std::vector<std::string>& arguments)
@@ -42,15 +53,27 @@ request read(const std::vector<std::string>& arguments)
                              .single_messages = 200,
                              .bulk_messages = 5'000,
                              .long_drain_messages = 0};
+            result.server = {.rounds = 1, .single_messages = 200, .bulk_messages = 5'000};
         } else if (word == "--rounds") {
-            result.sqlite.rounds = std::stoul(value());
+            result.sqlite.rounds = result.server.rounds = std::stoul(value());
         } else if (word == "--json") {
             result.json_path = value();
-        } else if (word != "sqlite") {
+        } else if (word == "sqlite" || word == "postgres") {
+            result.engines.push_back(word);
+        } else {
             throw std::invalid_argument("unknown argument " + word);
         }
     }
     return result;
+}
+
+std::string server_url(const char* variable)
+{
+    const char* url = std::getenv(variable);
+    if (url == nullptr)
+        throw std::runtime_error(std::string(variable) +
+                                 " does not name a server; run this through ./dev bench");
+    return url;
 }
 
 } // namespace
@@ -71,7 +94,10 @@ int main(int argc, char** argv)
     }
     try {
         bench::figures all;
-        bench::run_sqlite(plan.sqlite, all);
+        if (plan.wants("sqlite"))
+            bench::run_sqlite(plan.sqlite, all);
+        if (plan.wants("postgres"))
+            bench::run_postgres(server_url("POSTHORN_BENCH_POSTGRESQL"), plan.server, all);
         const bool reached = all.print(plan.json_path);
         return reached || plan.quick ? EXIT_SUCCESS : EXIT_FAILURE;
     } catch (const std::exception& failure) {

@@ -3,29 +3,16 @@
 #include "bench/sqlite_bench.hpp"
 
 #include "bench/sqlite_raw.hpp"
-#include <posthorn/posthorn.hpp>
+#include "bench/workload.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace bench {
 namespace {
-
-namespace ph = posthorn;
-
-const std::string topic = "order.placed";
-
-// About 200 bytes of JSON, like the event of an ordinary shop.
-const std::string payload =
-    R"({"order_id":4711,"customer":"7c9e6679-7425-40de-944b-e07fc1f90ae7","total_cents":12990,)"
-    R"("currency":"EUR","items":[{"sku":"A-100","count":2},{"sku":"B-205","count":1}],)"
-    R"("note":"gift wrap"})";
 
 // A file that starts fresh and is gone afterwards, with its log.
 class scratch_file {
@@ -48,47 +35,6 @@ private:
     std::string name_;
 };
 
-class posthorn_side {
-public:
-    posthorn_side() : file_("posthorn.db"), store_(fresh_store()), outbox_(store_) {}
-
-    void enqueue(std::size_t messages, std::size_t per_transaction)
-    {
-        if (per_transaction == 1) {
-            for (std::size_t i = 0; i < messages; ++i)
-                ph::enqueue(store_, {topic, payload});
-            return;
-        }
-        for (std::size_t done = 0; done < messages; done += per_transaction) {
-            const std::vector<ph::outgoing> bulk(per_transaction, {.message = {topic, payload}});
-            ph::enqueue(store_, bulk);
-        }
-    }
-
-    void claim_and_acknowledge(std::size_t messages, std::size_t batch)
-    {
-        for (std::size_t done = 0; done < messages;) {
-            const auto claimed = outbox_.claim(owner_, {.limit = batch});
-            const auto settled = outbox_.acknowledge(owner_, claimed.receipts()).settled();
-            if (claimed.empty() || settled != claimed.size())
-                throw std::runtime_error("messages are missing");
-            done += settled;
-        }
-    }
-
-private:
-    ph::store fresh_store()
-    {
-        ph::migrate(file_.url());
-        return ph::open(file_.url());
-    }
-
-    scratch_file file_;
-    ph::store store_;
-    ph::outbox outbox_;
-    ph::owner owner_ = ph::owner::create("bench", *store_.environment().random);
-};
-
 void enqueue_round(const sqlite_plan& plan, std::size_t per_transaction, figures& into)
 {
     const auto messages = per_transaction == 1 ? plan.single_messages : plan.bulk_messages;
@@ -99,7 +45,8 @@ void enqueue_round(const sqlite_plan& plan, std::size_t per_transaction, figures
         into.add(id_index ? "raw" : "raw without id index", metric,
                  rate(messages, [&] { raw.insert(messages, per_transaction, topic, payload); }));
     }
-    posthorn_side own;
+    const scratch_file own_file("posthorn.db");
+    posthorn_side own(own_file.url());
     into.add("posthorn", metric, rate(messages, [&] { own.enqueue(messages, per_transaction); }));
 }
 
@@ -114,7 +61,8 @@ void drain_round(const sqlite_plan& plan, std::size_t batch, figures& into)
         raw.insert(messages, 1'000, topic, payload);
         into.add("raw", metric, rate(messages, [&] { raw.claim_and_delete(messages, batch); }));
     }
-    posthorn_side own;
+    const scratch_file own_file("posthorn.db");
+    posthorn_side own(own_file.url());
     own.enqueue(messages, 1'000);
     into.add("posthorn", metric,
              rate(messages, [&] { own.claim_and_acknowledge(messages, batch); }));
@@ -122,7 +70,8 @@ void drain_round(const sqlite_plan& plan, std::size_t batch, figures& into)
 
 void long_drain(const sqlite_plan& plan, figures& into)
 {
-    posthorn_side own;
+    const scratch_file own_file("posthorn.db");
+    posthorn_side own(own_file.url());
     own.enqueue(plan.long_drain_messages, 1'000);
     const auto tenth = plan.long_drain_messages / 10;
     for (int part = 1; part <= 10; ++part) {

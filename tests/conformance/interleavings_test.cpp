@@ -27,6 +27,7 @@ public:
     explicit steered_clock(const clock& of_the_test) : of_the_test_(of_the_test) {}
 
     [[nodiscard]] timestamp now() const override { return of_the_test_.now(); }
+    [[nodiscard]] std::optional<timestamp> database_time() const override { return now(); }
     [[nodiscard]] monotonic_time monotonic() const override { return real_->monotonic(); }
     void pause(duration length) const override { real_->pause(length); }
 

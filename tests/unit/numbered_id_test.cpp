@@ -1,5 +1,6 @@
 // Ids that carry their message's number: still a UUIDv7, still different, and found without an
 // index.
+#include "store/contract/numbered_id.hpp"
 #include "store/sqlite/numbered_id.hpp"
 #include "store/sqlite/schema.hpp"
 #include <posthorn/error.hpp>
@@ -13,13 +14,8 @@ namespace {
 
 constexpr timestamp some_time{duration{1'800'000'000'123'456}};
 
-std::int64_t number_in(const message_id& id)
-{
-    std::int64_t number = 0;
-    for (std::size_t i = 11; i < 16; ++i)
-        number = number << 8U | id.value().bytes[i];
-    return number;
-}
+using contract::make_numbered_id;
+using contract::number_in;
 
 // Proves: OUT-03
 TEST(numbered_id, an_id_ends_in_its_number_and_is_a_version_7_uuid)

@@ -23,12 +23,12 @@ RETURNING seq, id
 INSERT INTO {p}message (seq, created_at, due_at, place, id, own_id, priority, expires_at, topic, ordering_key, correlation_id,
                         causation_id, headers, payload)
 SELECT n.seq, n.now, n.due_at,
-       CASE WHEN n.ordering_key IS NOT NULL THEN 3 WHEN n.due_at > n.now THEN 2
-            WHEN n.priority <> 0 OR n.expires_at IS NOT NULL THEN 1 ELSE 0 END,
+       CASE WHEN n.ordering_key <> '' THEN 3 WHEN n.due_at > n.now THEN 2
+            WHEN n.priority <> 0 OR n.expires_at <> 0 THEN 1 ELSE 0 END,
        coalesce(n.id, {p}numbered_id(n.id_start, n.seq)), n.id IS NOT NULL, n.priority, n.expires_at, n.topic, n.ordering_key,
        n.correlation_id, n.causation_id, n.headers, n.payload
   FROM (SELECT coalesce(u.seq, {p}next_number()) AS seq, c.now, greatest(c.now, coalesce(u.due_at, c.now + u.delay, c.now)) AS due_at,
-               coalesce(u.expires_at, c.now + u.expires_after) AS expires_at, u.id_start, u.id, u.priority, u.topic,
+               coalesce(u.expires_at, c.now + u.expires_after, 0) AS expires_at, u.id_start, u.id, u.priority, u.topic,
                u.ordering_key, u.correlation_id, u.causation_id, u.headers, u.payload
           FROM (SELECT {p}clock(:now::bigint) AS now OFFSET 0) c,
                unnest(:seqs::bigint[], :id_starts::text[], :ids::uuid[], :priorities::bigint[], :delays::bigint[], :due_ats::bigint[],
@@ -59,13 +59,13 @@ m AS (
     INSERT INTO {p}message (seq, created_at, due_at, place, id, own_id, priority, expires_at, topic, ordering_key,
                             correlation_id, causation_id, headers, payload)
     SELECT d.seq, n.now, t.due_at,
-           CASE WHEN :ordering_key::text IS NOT NULL THEN 3 WHEN t.due_at > n.now THEN 2
-                WHEN :priority::bigint <> 0 OR t.expires_at IS NOT NULL THEN 1 ELSE 0 END,
+           CASE WHEN :ordering_key::text <> '' THEN 3 WHEN t.due_at > n.now THEN 2
+                WHEN :priority::bigint <> 0 OR t.expires_at <> 0 THEN 1 ELSE 0 END,
            d.id, n.own_id IS NOT NULL, :priority::bigint, t.expires_at, :topic::text, :ordering_key::text,
            :correlation_id::text, :causation_id::text, :headers::text, :payload::bytea
       FROM d, n,
            LATERAL (SELECT greatest(n.now, coalesce(:due_at::bigint, n.now + :delay::bigint, n.now)) AS due_at,
-                           coalesce(:expires_at::bigint, n.now + :expires_after::bigint) AS expires_at) t
+                           coalesce(:expires_at::bigint, n.now + :expires_after::bigint, 0) AS expires_at) t
      WHERE n.own_id IS NULL
         OR NOT EXISTS (SELECT FROM {p}message m
                         WHERE m.seq = ('x' || right(replace(n.own_id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.own_id)

@@ -10,6 +10,7 @@
 #include <posthorn/environment.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 
@@ -79,22 +80,27 @@ public:
         last_number_ = std::max(last_number_, seen.last_number);
     }
 
-    /// Where the next claim begins to search. Behind a transaction that has been open for long, the
-    /// stretch of finished messages grows; then most claims begin at the front, and only now and
-    /// then one walks all of it, for those that committed late.
+    /// Where the next claim begins to search: mostly at the front, where the last one ended. Now
+    /// and then it walks from `low`, for those that committed late, and always before a claim may
+    /// say that there is nothing.
     [[nodiscard]] std::int64_t search_from(monotonic_time now) const
     {
         const std::lock_guard lock(mutex_);
-        return front_ - low_ > stretch_max && now < next_walk_ ? front_ : low_;
+        return now < next_walk_ ? std::max(front_, low_) : low_;
     }
 
-    void claimed_to(std::int64_t seq, std::int64_t searched_from, monotonic_time began,
-                    monotonic_time ended)
+    void claimed_to(std::int64_t seq)
     {
         const std::lock_guard lock(mutex_);
         front_ = std::max(front_, seq);
-        if (searched_from < front_ - stretch_max)
-            next_walk_ = ended + (ended - began) * walk_share;
+    }
+
+    /// Behind a transaction that has been open for long, the stretch to walk grows: the longer it
+    /// takes, the rarer it is done.
+    void walked(monotonic_time began, monotonic_time ended)
+    {
+        const std::lock_guard lock(mutex_);
+        next_walk_ = ended + std::max<duration>(walk_every, (ended - began) * walk_share);
     }
 
     /// A position worth remembering in the database, or 0.
@@ -107,8 +113,8 @@ public:
     }
 
 private:
-    static constexpr std::int64_t stretch_max = 20'000;
     static constexpr std::int64_t remember_every = 10'000;
+    static constexpr std::chrono::milliseconds walk_every{100};
     static constexpr int walk_share = 10; ///< a long walk takes at most a tenth of the time
 
     mutable std::mutex mutex_;

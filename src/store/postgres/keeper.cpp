@@ -25,7 +25,7 @@ std::optional<dead_message> find_dead(conversation& talk, message_id id)
         state_of(static_cast<row_state>(found.integer(0, 1)), false) != message_state::dead)
         return std::nullopt;
     dead_message result{.seq = found.integer(0, 0), .keys = {}};
-    if (!found.is_null(0, 3))
+    if (!found.text(0, 3).empty())
         result.keys.emplace_back(found.text(0, 3));
     return result;
 }
@@ -113,7 +113,7 @@ std::size_t keeper::remove_dead(duration older_than, std::size_t limit)
     std::vector<std::string> keys;
     for (int row = 0; row < found.size(); ++row) {
         seqs.push_back(found.integer(row, 0));
-        if (!found.is_null(row, 1))
+        if (!found.text(row, 1).empty())
             keys.emplace_back(found.text(row, 1));
     }
     return remove_dead_ones(seqs, keys);

@@ -2,7 +2,7 @@
 -- lock of its key's row in `key_head`; the order of locks is batch, key heads (by key), messages.
 
 -- fragment: lowest_open
-(SELECT m.seq FROM {p}message m WHERE m.ordering_key = k.ordering_key AND m.ordering_key IS NOT NULL AND m.place BETWEEN 1 AND 5
+(SELECT m.seq FROM {p}message m WHERE m.ordering_key = k.ordering_key AND m.ordering_key <> '' AND m.place BETWEEN 1 AND 5
   ORDER BY m.ordering_key, m.seq LIMIT 1)
 
 -- name: arrivals

@@ -73,12 +73,11 @@ void set_common(arguments& with, std::span<const new_message> messages, const en
     set_now(with, Statement::now, world);
     with.set(Statement::id_starts, pieces_of(starts))
         .set(Statement::topics, column<text>(messages, [](auto& m) { return m.topic; }))
-        .set_or_null(Statement::correlation_ids,
-                     column<text>(messages, [](auto& m) { return m.correlation_id; }))
-        .set_or_null(Statement::causation_ids,
-                     column<text>(messages, [](auto& m) { return m.causation_id; }))
-        .set_or_null(Statement::headers,
-                     column<text>(messages, [](auto& m) { return m.headers_json; }))
+        .set(Statement::correlation_ids,
+             column<text>(messages, [](auto& m) { return m.correlation_id; }))
+        .set(Statement::causation_ids,
+             column<text>(messages, [](auto& m) { return m.causation_id; }))
+        .set(Statement::headers, column<text>(messages, [](auto& m) { return m.headers_json; }))
         .set_bytes(Statement::payloads, column<text>(messages, [](auto& m) { return m.payload; }));
 }
 
@@ -89,9 +88,9 @@ insertion one_plain(const new_message& what, const environment& world)
     set_now(result.with, statement::now, world);
     result.with.set_text(statement::id_start, id_starts(1, world))
         .set_text(statement::topic, what.topic)
-        .set_text_or_null(statement::correlation_id, what.correlation_id)
-        .set_text_or_null(statement::causation_id, what.causation_id)
-        .set_text_or_null(statement::headers, what.headers_json)
+        .set_text(statement::correlation_id, what.correlation_id)
+        .set_text(statement::causation_id, what.causation_id)
+        .set_text(statement::headers, what.headers_json)
         .set_text(statement::payload, what.payload);
     return result;
 }
@@ -124,8 +123,8 @@ insertion any(std::span<const new_message> messages, std::optional<std::int64_t>
              column<number_or_none>(messages, [](auto& m) { return length_of(m.expiry); }))
         .set(statement::expires_ats,
              column<number_or_none>(messages, [](auto& m) { return instant_of(m.expiry); }))
-        .set_or_null(statement::ordering_keys,
-                     column<text>(messages, [](auto& m) { return m.ordering_key; }));
+        .set(statement::ordering_keys,
+             column<text>(messages, [](auto& m) { return m.ordering_key; }));
     return result;
 }
 
@@ -165,10 +164,10 @@ arguments deduplicated(const contract::new_message& what, std::optional<std::int
         .set_text(statement::dedup_key, what.dedup_key)
         .set(statement::dedup_window, what.dedup_window)
         .set(statement::priority, std::int64_t{what.priority})
-        .set_text_or_null(statement::ordering_key, what.ordering_key)
-        .set_text_or_null(statement::correlation_id, what.correlation_id)
-        .set_text_or_null(statement::causation_id, what.causation_id)
-        .set_text_or_null(statement::headers, what.headers_json)
+        .set_text(statement::ordering_key, what.ordering_key)
+        .set_text(statement::correlation_id, what.correlation_id)
+        .set_text(statement::causation_id, what.causation_id)
+        .set_text(statement::headers, what.headers_json)
         .set_text(statement::payload, what.payload);
     if (what.id)
         with.set(statement::id, *what.id);

@@ -43,6 +43,13 @@ arguments claim_arguments(const contract::claim_request& request, std::int64_t f
     return with;
 }
 
+arguments named(std::string_view worker)
+{
+    arguments with;
+    with.set_text(sql::know_worker::worker, worker);
+    return with;
+}
+
 delivery read_delivery(const rows& found, int row)
 {
     delivery result;
@@ -123,15 +130,38 @@ arguments of_members(fence which, std::span<const receipt> what, const environme
 
 batch queue::claim_and_commit(const contract::claim_request& request)
 {
+    // A worker's name is written once, and then known by its number.
+    if (talk_.db().known_worker != request.worker) {
+        talk_.db().run(sql::know_worker::text, named(request.worker));
+        talk_.db().known_worker = request.worker;
+    }
+    if (const auto from = front_.search_from(world_.clock->monotonic()); from > front_.low()) {
+        const auto with = claim_arguments(request, from, false, world_);
+        auto found = talk_.run_all_and_commit({{sql::claim::text, with}});
+        if (!found[0].empty())
+            return take(found[0], request);
+    }
+    return claim_by_walking(request);
+}
+
+batch queue::take(const rows& claimed, const contract::claim_request& request)
+{
+    front_.claimed_to(last_plain(claimed));
+    return read_batch(claimed, request.lease);
+}
+
+// From the lowest message that may still wait, looking what else has to be done.
+batch queue::claim_by_walking(const contract::claim_request& request)
+{
     const auto began = world_.clock->monotonic();
-    const auto from = front_.search_from(began);
-    arguments look;
     const auto sighting = front_.last_sighting();
     const auto number_before = front_.last_number();
+    const auto from = front_.low();
+    arguments look;
     set_now(look, sql::look::now, world_);
     look.set(sql::look::seen_before, sighting.seen_before)
         .set(sql::look::seen_to, sighting.seen_to)
-        .set(sql::look::low, front_.low());
+        .set(sql::look::low, from);
     const auto first = claim_arguments(request, from, false, world_);
     const arguments none;
     std::vector<step> steps{
@@ -149,20 +179,21 @@ batch queue::claim_and_commit(const contract::claim_request& request)
                   .low = seen.integer(0, 4),
                   .sighting_counts = seen.yes(0, 5)});
     const bool chores = seen.yes(0, 0) || seen.yes(0, 1) || seen.yes(0, 2);
-    if (!results[1].empty() || !chores) {
-        front_.claimed_to(last_plain(results[1]), from, began, world_.clock->monotonic());
-        return read_batch(results[1], request.lease);
+    if (!results[1].empty()) {
+        front_.walked(began, world_.clock->monotonic());
+        return take(results[1], request);
     }
+    if (!chores)
+        return {};
     do_chores(request.limit); // in a transaction that begins with them
     const auto again = claim_arguments(request, from, true, world_);
-    const auto found = talk_.run_all_and_commit({{sql::claim::text, again}});
-    front_.claimed_to(last_plain(found[0]), from, began, world_.clock->monotonic());
-    return read_batch(found[0], request.lease);
+    return take(talk_.run_all_and_commit({{sql::claim::text, again}})[0], request);
 }
 
 // In somebody's larger transaction. What that has not committed yet must not move the frontier.
 batch queue::claim(const contract::claim_request& request)
 {
+    talk_.run(sql::know_worker::text, named(request.worker));
     do_chores(request.limit);
     const auto with = claim_arguments(request, front_.low(), true, world_);
     return read_batch(talk_.run(sql::claim::text, with), request.lease);
@@ -216,7 +247,7 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
             answers[i] = start_answer::started;
         } else if (state == row_state::claimed && ours && found.yes(at->second, 2)) {
             late.push_back(what[i].position);
-            if (!found.is_null(at->second, 6))
+            if (!found.text(at->second, 6).empty())
                 late_keys.emplace_back(found.text(at->second, 6));
             answers[i] = start_answer::gone;
         } else if (state == row_state::claimed && ours) {
@@ -386,7 +417,7 @@ std::size_t queue::expire_due(std::size_t limit)
     std::vector<std::string> keys;
     for (int row = 0; row < found.size(); ++row) {
         seqs.push_back(found.integer(row, 0));
-        if (!found.is_null(row, 1))
+        if (!found.text(row, 1).empty())
             keys.emplace_back(found.text(row, 1));
     }
     key_heads heads(talk_, world_);

@@ -7,7 +7,7 @@ EXISTS (SELECT FROM {p}message WHERE place = 3)
 EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint)))
 
 -- fragment: has_late
-EXISTS (SELECT FROM {p}message WHERE expires_at IS NOT NULL AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint)))
+EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint)))
 
 -- name: look
 -- What has to be done before a claim can choose; the newest number given out; and where the search may begin from now
@@ -40,28 +40,29 @@ UPDATE {p}message SET place = 1
                           ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
 -- name: claim
--- Rows are locked before the fence is drawn, so that the fences of a message only grow. Nothing is claimed while
+-- Rows are locked before the fence is drawn, so that the fences of a message only grow; a locked row stays where it
+-- is, so its place in the table finds it again. Nothing is claimed while
 -- there are chores, unless :anyway.
 WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 free AS MATERIALIZED (SELECT :anyway::boolean OR NOT ({{has_arrivals}} OR {{has_ripe}} OR {{has_late}}) AS yes),
 due AS MATERIALIZED (
-    SELECT seq, priority, due_at, place FROM {p}message
+    SELECT ctid AS tid, seq, priority, due_at, place FROM {p}message
      WHERE (SELECT yes FROM free) AND place = 1 AND due_at <= (SELECT now FROM clock)
-       AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+       AND (expires_at = 0 OR expires_at > (SELECT now FROM clock))
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 plain AS MATERIALIZED (
-    SELECT seq, priority, due_at, place FROM {p}message
+    SELECT ctid AS tid, seq, priority, due_at, place FROM {p}message
      WHERE (SELECT yes FROM free) AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 picked AS MATERIALIZED (
-    SELECT seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
+    SELECT tid, seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
       FROM (SELECT * FROM due UNION ALL SELECT * FROM plain) both_kinds
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint),
 batch AS MATERIALIZED (
     SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM picked LIMIT 1) any_picked),
 noted AS (
-    INSERT INTO {p}batch (fence, owner, worker, claimed_at, lease_until, open, plain_from, plain_to, others)
-    SELECT b.fence, :owner::text, :worker::text, c.now, c.now + :lease::bigint, p.open, p.plain_from, p.plain_to, p.others
+    INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
+    SELECT b.fence, :owner::text, c.now, c.now + :lease::bigint, p.open, p.plain_from, p.plain_to, p.others
       FROM batch b, clock c,
            (SELECT count(*) AS open, coalesce(min(seq) FILTER (WHERE place = 0), 0) AS plain_from,
                    coalesce(max(seq) FILTER (WHERE place = 0), 0) AS plain_to,
@@ -73,18 +74,21 @@ UPDATE {p}message m
        attempts = m.attempts + CASE WHEN p.ordinal <= :start::bigint THEN 1 ELSE 0 END,
        state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
        place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
-       worker = :worker::text
-  FROM unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
- WHERE m.seq = p.seq
+       worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
+  FROM unnest(ARRAY (SELECT tid FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (tid, ordinal), batch b, clock c
+ WHERE m.ctid = p.tid
 RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.ordering_key, m.correlation_id,
           m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
+
+-- name: know_worker
+INSERT INTO {p}worker (name) VALUES (:worker::text) ON CONFLICT (name) DO NOTHING
 
 -- name: lock_batch
 SELECT lease_until > (SELECT {p}clock(:now::bigint)) FROM {p}batch WHERE fence = :fence::bigint AND owner = :owner::text FOR UPDATE
 
 -- name: members
 -- These messages as far as they were claimed with this fence.
-SELECT seq, state, coalesce(expires_at <= (SELECT {p}clock(:now::bigint)), false), topic, id, attempts, ordering_key FROM {p}message
+SELECT seq, state, expires_at <> 0 AND expires_at <= (SELECT {p}clock(:now::bigint)), topic, id, attempts, ordering_key FROM {p}message
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint
 
 -- name: start
@@ -125,7 +129,7 @@ settled AS (
 c AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 settled AS (
     UPDATE {p}message m
-       SET state = CASE WHEN w.state = 4 AND m.ordering_key IS NULL THEN 5 ELSE w.state END,
+       SET state = CASE WHEN w.state = 4 AND m.ordering_key = '' THEN 5 ELSE w.state END,
            place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0
                         WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
            due_at = coalesce(c.now + w.delay, m.due_at),
@@ -155,7 +159,7 @@ SELECT m.seq, m.state, m.topic, m.id, m.attempts FROM {p}batch b,
 
 -- name: late
 SELECT seq, ordering_key FROM {p}message
- WHERE expires_at IS NOT NULL AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint))
+ WHERE expires_at <> 0 AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint))
  ORDER BY expires_at LIMIT :limit::bigint
 
 -- name: expire

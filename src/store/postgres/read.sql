@@ -2,7 +2,7 @@
 
 -- fragment: head
 coalesce((SELECT h.seq FROM {p}key_head h WHERE h.ordering_key = m.ordering_key),
-         (SELECT o.seq FROM {p}message o WHERE o.ordering_key = m.ordering_key AND o.ordering_key IS NOT NULL
+         (SELECT o.seq FROM {p}message o WHERE o.ordering_key = m.ordering_key AND o.ordering_key <> ''
              AND o.place BETWEEN 1 AND 5 ORDER BY o.ordering_key, o.seq LIMIT 1))
 
 -- fragment: waits
@@ -14,7 +14,7 @@ m.seq > :after::bigint
    AND (:topic_start::text IS NULL OR starts_with(m.topic, :topic_start::text))
    AND (:ordering_key::text IS NULL OR m.ordering_key = :ordering_key::text)
    AND (:created_before::bigint IS NULL OR m.created_at < :created_before::bigint)
-   AND (:error::text IS NULL OR position(:error::text IN coalesce(m.last_error, '')) > 0)
+   AND (:error::text IS NULL OR position(:error::text IN m.last_error) > 0)
 
 -- name: seqs_of_all
 SELECT m.seq FROM {p}message m WHERE {{filter}} ORDER BY m.seq LIMIT :limit::bigint
@@ -45,7 +45,7 @@ SELECT m.seq FROM {p}message m WHERE m.place = 6 AND {{filter}} ORDER BY m.seq L
 
 -- name: records
 SELECT m.seq, m.id, m.created_at, m.due_at, m.expires_at, m.fence, m.started_at, m.finished_at, m.failed_at, m.attempts, m.state,
-       {{waits}}, m.worker, m.priority, m.errors, m.redrives, m.topic, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
+       {{waits}}, coalesce((SELECT w.name FROM {p}worker w WHERE w.id = m.worker), ''), m.priority, m.errors, m.redrives, m.topic, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
        m.last_error, octet_length(m.payload), CASE WHEN :with_payload::boolean THEN m.payload END,
        (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3))
   FROM {p}message m WHERE m.seq = ANY (:seqs::bigint[]) ORDER BY m.seq
@@ -79,7 +79,7 @@ SELECT {p}clock(:now::bigint)
 
 -- name: blocked_keys
 SELECT m.ordering_key, m.id, m.topic, m.last_error, m.finished_at,
-       (SELECT count(*) FROM {p}message w WHERE w.ordering_key = m.ordering_key AND w.ordering_key IS NOT NULL
+       (SELECT count(*) FROM {p}message w WHERE w.ordering_key = m.ordering_key AND w.ordering_key <> ''
            AND w.place BETWEEN 1 AND 5)
   FROM {p}message m WHERE m.place = 6 AND m.state = 4 ORDER BY m.finished_at LIMIT :limit::bigint
 

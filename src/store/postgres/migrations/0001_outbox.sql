@@ -1,9 +1,9 @@
--- The outbox. Times are microseconds since 1970, UTC; 0 in a time that a message gains later means "never".
+-- The outbox. Times are microseconds since 1970, UTC; 0 means "never", and an empty text "none".
 --
 -- A message is one row of `message`. One that is due at once, and has no ordering key, priority or expiry, is
 -- *plain*: no index but the primary key knows it, so claiming and finishing it rewrite the row inside its page
 -- (fillfactor 50 leaves the room) and touch no index. Whatever is not plain, or comes back, has a `place` other
--- than 0, which the partial indexes look at. No index looks at `state`.
+-- than 0, which the partial indexes look at. No index looks at anything that changes in a plain message.
 
 CREATE TABLE {p}schema (
     version    integer PRIMARY KEY,
@@ -16,31 +16,32 @@ CREATE SEQUENCE {p}fence_seq;
 
 -- state: 0 ready · 2 claimed · 3 claimed and started · 4 dead, blocking its key · 5 dead · 6 done · 7 cancelled · 8 expired
 -- place: 0 plain, or ended · 1 due · 2 due later · 3 arrived with a key · 4 parked behind its key's head · 5 claimed · 6 dead
--- What changes in a plain message stands close together, and before its text.
+-- What changes in a plain message stands close together and before its text, and nothing in it is ever NULL: then
+-- the write-ahead log holds little more than the changed bytes.
 CREATE TABLE {p}message (
     seq            bigint   PRIMARY KEY,
     created_at     bigint   NOT NULL,
     due_at         bigint   NOT NULL,
-    fence          bigint   NOT NULL DEFAULT 0,
-    started_at     bigint   NOT NULL DEFAULT 0,
     finished_at    bigint   NOT NULL DEFAULT 0,
-    attempts       integer  NOT NULL DEFAULT 0,
     state          smallint NOT NULL DEFAULT 0,
     place          smallint NOT NULL DEFAULT 0,
-    worker         text     NOT NULL DEFAULT '',
-    id             uuid     NOT NULL,
-    own_id         boolean  NOT NULL DEFAULT false,
-    priority       smallint NOT NULL DEFAULT 0,
+    attempts       integer  NOT NULL DEFAULT 0,
+    fence          bigint   NOT NULL DEFAULT 0,
+    started_at     bigint   NOT NULL DEFAULT 0,
+    worker         integer  NOT NULL DEFAULT 0,
     errors         integer  NOT NULL DEFAULT 0,
+    failed_at      bigint   NOT NULL DEFAULT 0,
+    expires_at     bigint   NOT NULL DEFAULT 0,
     redrives       integer  NOT NULL DEFAULT 0,
-    failed_at      bigint,
-    expires_at     bigint,
+    priority       smallint NOT NULL DEFAULT 0,
+    own_id         boolean  NOT NULL DEFAULT false,
+    id             uuid     NOT NULL,
     topic          text     NOT NULL,
-    ordering_key   text,
-    correlation_id text,
-    causation_id   text,
-    headers        text,
-    last_error     text,
+    ordering_key   text     NOT NULL DEFAULT '',
+    correlation_id text     NOT NULL DEFAULT '',
+    causation_id   text     NOT NULL DEFAULT '',
+    headers        text     NOT NULL DEFAULT '',
+    last_error     text     NOT NULL DEFAULT '',
     payload        bytea    NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
 
@@ -48,12 +49,18 @@ CREATE TABLE {p}message (
 CREATE UNIQUE INDEX message_id     ON {p}message (id) WHERE own_id;
 CREATE INDEX        message_due    ON {p}message (priority DESC, due_at, seq) WHERE place = 1;
 CREATE INDEX        message_later  ON {p}message (due_at) WHERE place = 2;
-CREATE INDEX        message_key    ON {p}message (ordering_key, seq) WHERE ordering_key IS NOT NULL AND place BETWEEN 1 AND 5;
+CREATE INDEX        message_key    ON {p}message (ordering_key, seq) WHERE ordering_key <> '' AND place BETWEEN 1 AND 5;
 CREATE INDEX        message_new    ON {p}message (seq) WHERE place = 3;
-CREATE INDEX        message_expiry ON {p}message (expires_at) WHERE expires_at IS NOT NULL AND place BETWEEN 1 AND 4;
+CREATE INDEX        message_expiry ON {p}message (expires_at) WHERE expires_at <> 0 AND place BETWEEN 1 AND 4;
 CREATE INDEX        message_open   ON {p}message (seq) WHERE place BETWEEN 1 AND 5;
 CREATE INDEX        message_dead   ON {p}message (seq) WHERE place = 6;
-CREATE INDEX        message_died   ON {p}message (finished_at) WHERE place = 6;
+CREATE INDEX        message_died   ON {p}message (failed_at) WHERE place = 6;
+
+-- The names of workers; a message refers to its last one by number.
+CREATE TABLE {p}worker (
+    id   integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    name text    NOT NULL UNIQUE
+);
 
 -- No plain message up to `low` waits any more, nor ever will: where the search for the next ones begins.
 CREATE TABLE {p}mark (
@@ -67,7 +74,6 @@ INSERT INTO {p}mark (low) VALUES (0);
 CREATE TABLE {p}batch (
     fence       bigint   PRIMARY KEY,
     owner       text     NOT NULL,
-    worker      text     NOT NULL,
     claimed_at  bigint   NOT NULL,
     lease_until bigint   NOT NULL,
     open        integer  NOT NULL,
@@ -197,9 +203,9 @@ BEGIN
                                 correlation_id, causation_id, headers, payload)
         VALUES (new_seq, now_us, now_us + greatest(coalesce(delay_ms, 0), 0) * 1000,
                 CASE WHEN is_plain THEN 0 WHEN coalesce(ordering_key, '') <> '' THEN 3 WHEN delay_ms > 0 THEN 2 ELSE 1 END,
-                new_id, id IS NOT NULL, coalesce(priority, 0), now_us + expires_after_ms * 1000, topic,
-                nullif(ordering_key, ''), nullif(correlation_id, ''), nullif(causation_id, ''),
-                nullif(headers::text, '{}'), coalesce(payload, ''));
+                new_id, id IS NOT NULL, coalesce(priority, 0), coalesce(now_us + expires_after_ms * 1000, 0), topic,
+                coalesce(ordering_key, ''), coalesce(correlation_id, ''), coalesce(causation_id, ''),
+                coalesce(nullif(headers::text, '{}'), ''), coalesce(payload, ''));
     EXCEPTION WHEN unique_violation THEN
         RAISE EXCEPTION 'posthorn: a message with this id exists already' USING ERRCODE = 'unique_violation';
     END;

@@ -1,0 +1,13 @@
+// PostgreSQL's other side: libpq, prepared statements, and SQL as people write it.
+#pragma once
+
+#include "bench/figures.hpp"
+#include "bench/server_bench.hpp"
+
+#include <string>
+
+namespace bench {
+
+void run_postgres(const std::string& url, const server_plan& plan, figures& into);
+
+} // namespace bench

@@ -1,0 +1,70 @@
+// Both sides in turns within one run, with the server's full durability.
+#include "bench/server_bench.hpp"
+
+#include "bench/workload.hpp"
+
+#include <fmt/format.h>
+
+namespace bench {
+namespace {
+
+void enqueue_round(const server_under_bench& which, const server_plan& plan,
+                   std::size_t per_transaction, figures& into)
+{
+    const auto messages = per_transaction == 1 ? plan.single_messages : plan.bulk_messages;
+    const auto metric = fmt::format("{} enqueue {}/tx 1c", which.name, per_transaction);
+    const auto log_metric = fmt::format("{} wal enqueue {}/tx", which.name, per_transaction);
+    const auto other = which.other_side();
+    const auto measure = [&](const std::string& peer, const std::function<void()>& work) {
+        const auto before = other->log_bytes();
+        into.add(peer, metric, rate(messages, work));
+        if (before)
+            into.add(peer, log_metric,
+                     static_cast<double>(*other->log_bytes() - *before) /
+                         static_cast<double>(messages),
+                     "B/msg");
+    };
+    measure("raw", [&] { other->plain_insert(messages, per_transaction); });
+    posthorn_side own(which.fresh_url());
+    measure("posthorn", [&] { own.enqueue(messages, per_transaction); });
+}
+
+void drain_round(const server_under_bench& which, const server_plan& plan, std::size_t batch,
+                 figures& into)
+{
+    const auto metric = batch == 1'000 ? fmt::format("{} drain 100k", which.name)
+                                       : fmt::format("{} drain 100k batch {}", which.name, batch);
+    const auto log_metric = fmt::format("{} wal drain batch {}", which.name, batch);
+    const auto messages = plan.bulk_messages;
+    const auto other = which.other_side();
+    const auto measure = [&](const std::string& peer, const std::function<void()>& work) {
+        other->settle_down();
+        const auto before = other->log_bytes();
+        into.add(peer, metric, rate(messages, work));
+        if (before)
+            into.add(peer, log_metric,
+                     static_cast<double>(*other->log_bytes() - *before) /
+                         static_cast<double>(messages),
+                     "B/msg");
+    };
+    other->fill_queue(messages);
+    measure("hand-written", [&] { other->claim_and_mark_done(messages, batch); });
+    posthorn_side own(which.fresh_url());
+    own.enqueue(messages, 1'000);
+    measure("posthorn", [&] { own.claim_and_acknowledge(messages, batch); });
+}
+
+} // namespace
+
+void run_server(const server_under_bench& which, const server_plan& plan, figures& into)
+{
+    for (std::size_t round = 1; round <= plan.rounds; ++round) {
+        fmt::print(stderr, "{}: round {} of {}\n", which.name, round, plan.rounds);
+        for (const std::size_t per_transaction : {1, 100, 1'000})
+            enqueue_round(which, plan, per_transaction, into);
+        for (const std::size_t batch : {100, 1'000})
+            drain_round(which, plan, batch, into);
+    }
+}
+
+} // namespace bench
