@@ -1,11 +1,13 @@
 // Turns a store's .sql files into a C++ header, so that statements have names the compiler checks
 // and parameters that nobody counts by hand.
 //
-// usage: embed_sql OUT.hpp NAMESPACE [FILE.sql …] [--migrations NNNN_name.sql …]
+// usage: embed_sql OUT.hpp NAMESPACE STYLE [FILE.sql …] [--migrations NNNN_name.sql …]
 //
 // In a statement file, `-- name: x` starts a statement, `-- fragment: y` a piece of text that
-// statements include as `{{y}}`. Every `:word` is a parameter;
-// the header gives its number as `x::word`.
+// statements include as `{{y}}`. Every `:word` is a parameter; the header gives its number as
+// `x::word`. STYLE says how the engine wants parameters written: `colon` leaves them as they are
+// (SQLite), `dollar` makes them $1, $2 … (PostgreSQL), `question` makes each of them a `?` and
+// lists which parameter each `?` stands for (MariaDB).
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -86,25 +88,52 @@ private:
     std::map<std::string, std::string> fragments_;
 };
 
-// The parameters in the order of their first appearance, which is how SQLite numbers them too.
-std::vector<std::string> parameters(const std::string& text)
+// A statement's text as its engine wants it, with its parameters in the order of their first
+// appearance, which is how SQLite numbers them too.
+struct numbered {
+    std::string text;
+    std::vector<std::string> parameters;
+    std::vector<std::size_t> places; ///< the parameter's number for each `?`
+};
+
+bool is_word(char c)
 {
-    std::vector<std::string> names;
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+numbered with_numbers(const std::string& text, const std::string& style)
+{
+    numbered result;
     bool quoted = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
+    for (std::size_t i = 0; i < text.size();) {
         if (text[i] == '\'')
             quoted = !quoted;
-        if (quoted || text[i] != ':')
-            continue;
+        const bool cast = text[i] == ':' && i + 1 < text.size() && text[i + 1] == ':';
         auto end = i + 1;
-        while (end < text.size() &&
-               (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
+        while (end < text.size() && is_word(text[end]))
             ++end;
+        if (quoted || cast || text[i] != ':' || end == i + 1) {
+            result.text += text.substr(i, cast ? 2 : 1);
+            i += cast ? 2 : 1;
+            continue;
+        }
         const auto name = text.substr(i + 1, end - i - 1);
-        if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
-            names.push_back(name);
+        auto& names = result.parameters;
+        auto found = std::find(names.begin(), names.end(), name);
+        if (found == names.end())
+            found = names.insert(names.end(), name);
+        const auto number = static_cast<std::size_t>(found - names.begin()) + 1;
+        if (style == "colon") {
+            result.text += ":" + name;
+        } else if (style == "dollar") {
+            result.text += "$" + std::to_string(number);
+        } else {
+            result.text += "?";
+            result.places.push_back(number);
+        }
+        i = end;
     }
-    return names;
+    return result;
 }
 
 // String literals have a length limit in the standard; several short ones in a row do not.
@@ -115,21 +144,31 @@ void write_literal(std::ostream& out, std::string_view text)
         out << "R\"sql(" << text.substr(at, piece) << ")sql\"\n";
 }
 
-void write_statements(std::ostream& out, const std::vector<statement>& statements)
+void write_statements(std::ostream& out, const std::vector<statement>& statements,
+                      const std::string& style)
 {
     int index = 0;
     for (const auto& each : statements) {
+        const auto made = with_numbers(each.text, style);
         out << "struct " << each.name << " {\n    enum parameter : int {";
         int number = 0;
-        for (const auto& name : parameters(each.text)) {
+        for (const auto& name : made.parameters) {
             out << (number == 0 ? " " : ", ") << name << " = " << number + 1;
             ++number;
         }
-        out << (number == 0 ? "" : " ") << "};\n"
-            << "    static constexpr posthorn::contract::named_statement text{" << index++ << ", \""
+        out << (number == 0 ? "" : " ") << "};\n";
+        if (!made.places.empty()) {
+            out << "    static constexpr std::array<std::uint8_t, " << made.places.size()
+                << "> places{";
+            for (std::size_t i = 0; i < made.places.size(); ++i)
+                out << (i == 0 ? "" : ", ") << made.places[i];
+            out << "};\n";
+        }
+        out << "    static constexpr posthorn::contract::named_statement text{" << index++ << ", \""
             << each.name << "\",\n";
-        write_literal(out, each.text);
-        out << "};\n};\n\n";
+        write_literal(out, made.text);
+        out << ", " << made.parameters.size() << (made.places.empty() ? "" : ", places")
+            << "};\n};\n\n";
     }
     out << "inline constexpr std::array<posthorn::contract::named_statement, " << statements.size()
         << "> all{\n";
@@ -153,13 +192,15 @@ void write_migrations(std::ostream& out, const std::vector<std::string>& paths)
 
 void run(const std::vector<std::string>& arguments)
 {
-    if (arguments.size() < 2)
-        throw std::runtime_error(
-            "usage: embed_sql OUT.hpp NAMESPACE [FILE.sql …] [--migrations FILE.sql …]");
+    const std::vector<std::string> styles{"colon", "dollar", "question"};
+    if (arguments.size() < 3 ||
+        std::find(styles.begin(), styles.end(), arguments[2]) == styles.end())
+        throw std::runtime_error("usage: embed_sql OUT.hpp NAMESPACE colon|dollar|question "
+                                 "[FILE.sql …] [--migrations FILE.sql …]");
     statement_files files;
     std::vector<std::string> migrations;
     bool in_migrations = false;
-    for (std::size_t i = 2; i < arguments.size(); ++i) {
+    for (std::size_t i = 3; i < arguments.size(); ++i) {
         if (arguments[i] == "--migrations")
             in_migrations = true;
         else if (in_migrations)
@@ -171,7 +212,7 @@ void run(const std::vector<std::string>& arguments)
     out << "// Made by embed_sql from the .sql files; change those.\n#pragma once\n\n"
         << "#include \"store/contract/named_statement.hpp\"\n\n#include <array>\n\n"
         << "namespace " << arguments[1] << " {\n\n";
-    write_statements(out, files.finished());
+    write_statements(out, files.finished(), arguments[2]);
     write_migrations(out, migrations);
     out << "} // namespace " << arguments[1] << "\n";
     if (!out.flush())

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -19,6 +20,10 @@ public:
 
     /// The wall clock. Used as the database's clock where the database has none (SQLite).
     [[nodiscard]] virtual timestamp now() const = 0;
+
+    /// What a database server is to take for the time instead of its own clock: nothing, except in
+    /// tests, where one clock rules everything.
+    [[nodiscard]] virtual std::optional<timestamp> database_time() const { return std::nullopt; }
 
     /// The clock for waits and time-outs: it never jumps.
     [[nodiscard]] virtual monotonic_time monotonic() const = 0;

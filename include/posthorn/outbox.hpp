@@ -89,6 +89,8 @@ public:
 
 private:
     settle_result settle_all(const owner& who, std::span<const receipt> what, const outcome& how);
+    settle_result settle_as_done(const owner& who, std::span<const settlement> what);
+    reap_report reap(transaction& tx, std::size_t limit);
 
     store store_;
     outbox_options options_;

@@ -1,6 +1,7 @@
 // The claiming side: arguments are checked here, outcomes
 // become decisions here, and hooks run here.
 #include "core/settlement.hpp"
+#include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/message_queue.hpp"
 #include <posthorn/error.hpp>
@@ -106,6 +107,14 @@ void run_hooks(transaction& tx, const outbox_options& options,
         hook(tx, changed);
 }
 
+bool are_done_in_one_batch(std::span<const settlement> what)
+{
+    return std::ranges::all_of(what, [&](const settlement& each) {
+        return each.outcome.verdict == outcome::kind::done &&
+               each.receipt.fence == what.front().receipt.fence;
+    });
+}
+
 } // namespace
 
 outbox::outbox(store where, outbox_options options)
@@ -121,11 +130,13 @@ batch outbox::claim(const owner& who, const claim_options& how)
         throw error(
             error_code::invalid_argument,
             fmt::format("the limit of a claim is {}; it must be 1 to {}", how.limit, limit_max));
-    return store_.backend().claim({.owner = who.token,
-                                   .worker = who.worker,
-                                   .lease = how.lease,
-                                   .limit = how.limit,
-                                   .start = how.start.value_or(how.limit)});
+    return contract::run_again(store_.environment(), [&] {
+        return store_.backend().claim({.owner = who.token,
+                                       .worker = who.worker,
+                                       .lease = how.lease,
+                                       .limit = how.limit,
+                                       .start = how.start.value_or(how.limit)});
+    });
 }
 
 std::vector<start_answer> outbox::start(const owner& who, std::span<const receipt> what)
@@ -134,19 +145,19 @@ std::vector<start_answer> outbox::start(const owner& who, std::span<const receip
     std::vector<start_answer> answers(what.size(), start_answer::lost);
     if (what.empty())
         return answers;
-    auto tx = store_.begin();
-    auto& queue = tx.session().queue();
-    for (const auto& [number, positions] :
-         grouped(what, [](const receipt& r) { return r.fence; })) {
-        std::vector<receipt> group;
-        for (const auto position : positions)
-            group.push_back(what[position]);
-        const auto part = queue.start(who.token, number, group);
-        for (std::size_t i = 0; i < positions.size(); ++i)
-            answers[positions[i]] = part[i];
-    }
-    tx.commit();
-    return answers;
+    return in_transaction(store_, [&](transaction& tx) {
+        auto& queue = tx.session().queue();
+        for (const auto& [number, positions] :
+             grouped(what, [](const receipt& r) { return r.fence; })) {
+            std::vector<receipt> group;
+            for (const auto position : positions)
+                group.push_back(what[position]);
+            const auto part = queue.start(who.token, number, group);
+            for (std::size_t i = 0; i < positions.size(); ++i)
+                answers[positions[i]] = part[i];
+        }
+        return answers;
+    });
 }
 
 settle_result outbox::settle(transaction& tx, const owner& who, std::span<const settlement> what)
@@ -192,10 +203,22 @@ settle_result outbox::settle(const owner& who, std::span<const settlement> what)
     check_owner(who);
     if (what.empty())
         return {};
-    auto tx = store_.begin();
-    auto result = settle(tx, who, what);
-    tx.commit();
-    return result;
+    if (options_.hooks.empty() && are_done_in_one_batch(what))
+        return settle_as_done(who, what);
+    return in_transaction(store_, [&](transaction& tx) { return settle(tx, who, what); });
+}
+
+// What happens most: a whole batch is done, and nothing else belongs into that transaction.
+settle_result outbox::settle_as_done(const owner& who, std::span<const settlement> what)
+{
+    std::vector<contract::decided> all;
+    all.reserve(what.size());
+    for (const auto& each : what)
+        all.push_back({each.receipt, {}});
+    return contract::run_again(store_.environment(), [&] {
+        return settle_result{store_.backend().settle(who.token, what.front().receipt.fence, all,
+                                                     options_.keep_done)};
+    });
 }
 
 settle_result outbox::settle_all(const owner& who, std::span<const receipt> what,
@@ -238,16 +261,19 @@ bool outbox::renew(const owner& who, fence which, duration lease)
 {
     check_owner(who);
     check_lease(lease);
-    auto tx = store_.begin();
-    const bool renewed = tx.session().queue().renew(who.token, which, lease);
-    tx.commit();
-    return renewed;
+    return in_transaction(store_, [&](transaction& tx) {
+        return tx.session().queue().renew(who.token, which, lease);
+    });
 }
 
 reap_report outbox::reap_expired(std::size_t limit)
 {
+    return in_transaction(store_, [&](transaction& tx) { return reap(tx, limit); });
+}
+
+reap_report outbox::reap(transaction& tx, std::size_t limit)
+{
     reap_report report;
-    auto tx = store_.begin();
     auto& session = tx.session();
     std::vector<settled_message> changed;
     for (const auto& overdue : session.queue().overdue_batches(limit)) {
@@ -275,16 +301,13 @@ reap_report outbox::reap_expired(std::size_t limit)
         }
     }
     run_hooks(tx, options_, changed);
-    tx.commit();
     return report;
 }
 
 std::size_t outbox::expire_due(std::size_t limit)
 {
-    auto tx = store_.begin();
-    const auto count = tx.session().queue().expire_due(limit);
-    tx.commit();
-    return count;
+    return in_transaction(store_,
+                          [&](transaction& tx) { return tx.session().queue().expire_due(limit); });
 }
 
 } // namespace posthorn

@@ -1,4 +1,5 @@
 // Cleaning: small transactions, one after the other, until nothing is left to remove.
+#include "outbox/in_transaction.hpp"
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
@@ -14,16 +15,18 @@ cleaning_report clean(store& where, const retention& rules, std::size_t batches_
                     "retention: the batch must be at least 1 and no time negative");
     cleaning_report report;
     for (std::size_t i = 0; i < batches_max; ++i) {
-        auto tx = where.begin();
-        auto& keeper = tx.session().keeper();
-        const auto finished = keeper.remove_finished(rules.finished, rules.batch);
-        const auto dead = rules.dead ? keeper.remove_dead(*rules.dead, rules.batch) : 0;
-        const auto keys = keeper.forget_dedup_keys(rules.batch);
-        tx.commit();
-        report.finished += finished;
-        report.dead += dead;
-        report.dedup_keys += keys;
-        if (finished < rules.batch && dead < rules.batch && keys < rules.batch)
+        const auto removed = in_transaction(where, [&](transaction& tx) {
+            auto& keeper = tx.session().keeper();
+            return cleaning_report{.finished = keeper.remove_finished(rules.finished, rules.batch),
+                                   .dead = rules.dead ? keeper.remove_dead(*rules.dead, rules.batch)
+                                                      : 0,
+                                   .dedup_keys = keeper.forget_dedup_keys(rules.batch)};
+        });
+        report.finished += removed.finished;
+        report.dead += removed.dead;
+        report.dedup_keys += removed.dedup_keys;
+        if (removed.finished < rules.batch && removed.dead < rules.batch &&
+            removed.dedup_keys < rules.batch)
             break;
     }
     return report;

@@ -1,51 +1,67 @@
 // From a URL to its store: the one place that knows all engines.
 #include "store/contract/url.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/postgres.hpp>
 #include <posthorn/sqlite.hpp>
 #include <posthorn/store.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace posthorn {
 namespace {
 
-[[noreturn]] void refuse_scheme(std::string_view url, const std::string& scheme)
-{
-    throw error(
-        error_code::invalid_argument,
-        fmt::format("'{}': no store has the scheme '{}'; known is sqlite:PATH", url, scheme));
-}
+struct engine {
+    std::string_view scheme;
+    store (*open)(std::string_view, const store_options&);
+    migration_report (*migrate)(std::string_view, const store_options&);
+    std::string (*migration_sql)(std::string_view);
+    std::vector<finding> (*diagnose)(std::string_view, const store_options&);
+};
 
-void require_known(std::string_view url)
+constexpr std::array engines{
+    engine{"sqlite", &sqlite::open, &sqlite::migrate, &sqlite::migration_sql, &sqlite::diagnose},
+    engine{"postgresql", &postgres::open, &postgres::migrate, &postgres::migration_sql,
+           &postgres::diagnose},
+    engine{"postgres", &postgres::open, &postgres::migrate, &postgres::migration_sql,
+           &postgres::diagnose},
+};
+
+const engine& engine_of(std::string_view url)
 {
-    if (const auto parts = contract::store_url::parse(url); parts.scheme != "sqlite")
-        refuse_scheme(url, parts.scheme);
+    const auto scheme = url.substr(0, url.find(':'));
+    const auto* found = std::ranges::find(engines, scheme, &engine::scheme);
+    if (found != engines.end() && scheme.size() < url.size())
+        return *found;
+    (void)contract::store_url::parse(url); // no URL at all says so in its own words
+    throw error(error_code::invalid_argument,
+                fmt::format("no store has the scheme '{}'; known are sqlite:PATH and "
+                            "postgresql://user@host/database",
+                            scheme));
 }
 
 } // namespace
 
 store open(std::string_view url, const store_options& options)
 {
-    require_known(url);
-    return sqlite::open(url, options);
+    return engine_of(url).open(url, options);
 }
 
 migration_report migrate(std::string_view url, const store_options& options)
 {
-    require_known(url);
-    return sqlite::migrate(url, options);
+    return engine_of(url).migrate(url, options);
 }
 
 std::string migration_sql(std::string_view url)
 {
-    require_known(url);
-    return sqlite::migration_sql(url);
+    return engine_of(url).migration_sql(url);
 }
 
 std::vector<finding> diagnose(std::string_view url, const store_options& options)
 {
-    require_known(url);
-    return sqlite::diagnose(url, options);
+    return engine_of(url).diagnose(url, options);
 }
 
 } // namespace posthorn

@@ -211,16 +211,11 @@ TEST_P(settling, a_receipt_that_does_not_fit_its_batch_is_lost)
 
     auto other_position = first[0];
     other_position.position = first[1].position;
-    auto beyond_the_batch = first[0];
-    beyond_the_batch.ordinal = 2;
-    auto far_beyond = first[0];
-    far_beyond.ordinal = 4'000'000'000U;
     auto other_batch = first[1];
     other_batch.fence = second[0].fence;
     auto no_batch = first[0];
     no_batch.fence = fence{999'999};
-    const std::vector forged{other_position, beyond_the_batch, far_beyond,
-                             other_batch,    no_batch,         receipt{}};
+    const std::vector forged{other_position, other_batch, no_batch, receipt{}};
 
     EXPECT_THAT(box().acknowledge(alice, forged).answers, Each(settled_as::lost));
     EXPECT_THAT(box().abandon(alice, forged, 0s, "no").answers, Each(settled_as::lost));

@@ -16,6 +16,7 @@ public:
     {}
 
     [[nodiscard]] timestamp now() const override { return timestamp{duration{micros_.load()}}; }
+    [[nodiscard]] std::optional<timestamp> database_time() const override { return now(); }
     [[nodiscard]] monotonic_time monotonic() const override
     {
         return monotonic_time{duration{micros_.load()}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/message_queue.hpp"
+#include "store/contract/message_writer.hpp"
 #include "store/contract/session.hpp"
 
 #include <memory>
@@ -21,6 +22,13 @@ public:
     /// A claim in a transaction of its own. Stores for which
     /// looking is cheaper than locking override it.
     virtual batch claim(const claim_request& request);
+
+    /// An insert in a transaction of its own; one round trip where the server allows it.
+    virtual std::vector<enqueued> insert(std::span<const new_message> messages);
+
+    /// A settlement in a transaction of its own, when nothing else has to happen in it.
+    virtual std::vector<settled_as> settle(std::string_view owner, fence which,
+                                           std::span<const decided> what, bool keep_done);
 
     virtual const posthorn::environment& environment() const = 0;
     virtual const posthorn::limits& limits() const = 0;

@@ -42,6 +42,23 @@ batch contract::backend::claim(const claim_request& request)
     return result;
 }
 
+std::vector<enqueued> contract::backend::insert(std::span<const new_message> messages)
+{
+    const auto own = begin();
+    auto result = own->writer().insert(messages);
+    own->commit();
+    return result;
+}
+
+std::vector<settled_as> contract::backend::settle(std::string_view owner, fence which,
+                                                  std::span<const decided> what, bool keep_done)
+{
+    const auto own = begin();
+    auto result = own->queue().settle(owner, which, what, keep_done);
+    own->commit();
+    return result;
+}
+
 store::store(std::shared_ptr<contract::backend> backend) : backend_(std::move(backend)) {}
 
 transaction store::begin()

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "store/contract/backend.hpp"
-#include "store/sqlite/connection_pool.hpp"
+#include "store/contract/connection_pool.hpp"
 #include "store/sqlite/location.hpp"
 
 #include <memory>
@@ -23,8 +23,8 @@ public:
 private:
     location where_;
     store_options options_;
-    connection_pool writers_;
-    connection_pool readers_;
+    contract::connection_pool<connection> writers_;
+    contract::connection_pool<connection> readers_;
 };
 
 } // namespace posthorn::sqlite

@@ -208,15 +208,7 @@ std::string connection::pragma(const std::string& name)
 
 std::string connection::with_prefix(std::string_view text) const
 {
-    constexpr std::string_view mark = "{p}";
-    std::string result;
-    result.reserve(text.size() + 64);
-    for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
-        result += text.substr(0, at);
-        result += settings_.prefix;
-        text.remove_prefix(at + mark.size());
-    }
-    return result += text;
+    return contract::with_prefix(text, settings_.prefix);
 }
 
 } // namespace posthorn::sqlite

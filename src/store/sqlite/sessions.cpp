@@ -8,8 +8,8 @@
 
 namespace posthorn::sqlite {
 
-owned_session::owned_session(connection_pool::turn turn, purpose why,
-                             const posthorn::environment& world, const posthorn::limits& bounds)
+owned_session::owned_session(pool::turn turn, purpose why, const posthorn::environment& world,
+                             const posthorn::limits& bounds)
     : session_base(*turn, world, bounds), turn_(std::move(turn))
 {
     db_.use(why == purpose::write ? sql::begin_writing::text : sql::begin_reading::text).run();

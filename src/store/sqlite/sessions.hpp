@@ -1,9 +1,9 @@
 // The kinds of session: our own transaction, a reading one, and the caller's.
 #pragma once
 
+#include "store/contract/connection_pool.hpp"
 #include "store/contract/session.hpp"
 #include "store/sqlite/connection.hpp"
-#include "store/sqlite/connection_pool.hpp"
 #include "store/sqlite/keeper.hpp"
 #include "store/sqlite/queue.hpp"
 #include "store/sqlite/reader.hpp"
@@ -12,6 +12,8 @@
 #include <memory>
 
 namespace posthorn::sqlite {
+
+using pool = contract::connection_pool<connection>;
 
 /// What all of them share: the four parts of the contract over one connection.
 class session_base : public contract::session {
@@ -51,7 +53,7 @@ class owned_session final : public session_base {
 public:
     enum class purpose { write, read };
 
-    owned_session(connection_pool::turn turn, purpose why, const posthorn::environment& world,
+    owned_session(pool::turn turn, purpose why, const posthorn::environment& world,
                   const posthorn::limits& bounds);
     ~owned_session() override;
 
@@ -59,7 +61,7 @@ public:
     void rollback() override;
 
 private:
-    connection_pool::turn turn_;
+    pool::turn turn_;
     bool usable_ = true;
 };
 

@@ -1,6 +1,7 @@
 // Enqueueing: one insert for a plain message, a second one for whatever needs a row in the queue.
 #include "store/sqlite/writer.hpp"
 
+#include "store/contract/numbered_id.hpp"
 #include "store/sqlite/batch_record.hpp"
 #include "store/sqlite/ledger.hpp"
 #include "store/sqlite/numbered_id.hpp"
@@ -89,7 +90,7 @@ std::int64_t writer::reserve_numbers(std::size_t count)
 message_id writer::id_for(const contract::new_message& what, std::int64_t seq, timestamp now)
 {
     if (!what.id)
-        return make_numbered_id(seq, now, *world_.random);
+        return contract::make_numbered_id(seq, now, *world_.random);
     if (find_seq(db_, *what.id))
         throw error(error_code::constraint,
                     fmt::format("a message with the id {} exists already", to_string(*what.id)));

@@ -1,0 +1,106 @@
+// Opening a PostgreSQL store, and connecting again when the server comes back.
+#include "store/postgres/backend.hpp"
+
+#include "store/postgres/schema.hpp"
+#include "store/postgres/statements.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/postgres.hpp>
+
+#include <utility>
+
+namespace posthorn::postgres {
+namespace {
+
+// How often a lost server is tried before a caller hears of it: about four seconds.
+constexpr int connects_max = 6;
+constexpr std::chrono::milliseconds first_pause{100};
+
+} // namespace
+
+backend::backend(location where, const store_options& options)
+    : where_(std::move(where)),
+      options_(options),
+      pool_(where_.pool, where_.lock_timeout, [this] { return connect(); })
+{
+    // A store that cannot be used says so when it is opened, not at the first message.
+    const auto first = pool_.take();
+    opened_ = true;
+}
+
+std::unique_ptr<connection> backend::connect()
+{
+    const auto& world = options_.environment;
+    for (int attempt = 1;; ++attempt) {
+        try {
+            auto db = std::make_unique<connection>(where_);
+            require_current(*db, where_);
+            frontier_.reset(db->run(sql::read_mark::text).integer(0, 0));
+            return db;
+        } catch (const error& failure) {
+            // What was never reached is more likely misspelt than restarting.
+            if (!opened_ || !failure.retryable() || attempt == connects_max)
+                throw;
+        }
+        // Everybody lost the server at once; they should not all come back at once.
+        const auto ceiling = first_pause * (1 << attempt);
+        world.clock->pause(std::chrono::duration_cast<duration>(
+            std::chrono::duration<double, std::milli>(ceiling) *
+            (0.5 + world.random->fraction() / 2)));
+    }
+}
+
+owned_session backend::own_session()
+{
+    return {pool_, conversation::purpose::write, options_.environment, options_.limits, frontier_};
+}
+
+std::unique_ptr<contract::session> backend::begin()
+{
+    return std::make_unique<owned_session>(pool_, conversation::purpose::write,
+                                           options_.environment, options_.limits, frontier_);
+}
+
+std::unique_ptr<contract::session> backend::read()
+{
+    return std::make_unique<owned_session>(pool_, conversation::purpose::read, options_.environment,
+                                           options_.limits, frontier_);
+}
+
+batch backend::claim(const contract::claim_request& request)
+{
+    return own_session().queue().claim_and_commit(request);
+}
+
+std::vector<enqueued> backend::insert(std::span<const contract::new_message> messages)
+{
+    if (!takes_one_statement(messages))
+        return contract::backend::insert(messages);
+    auto turn = take_alive(pool_);
+    try {
+        auto result = insert_at_once(*turn, messages, options_.environment);
+        return result;
+    } catch (...) {
+        leave_clean(pool_, turn);
+        throw;
+    }
+}
+
+std::vector<settled_as> backend::settle(std::string_view owner, fence which,
+                                        std::span<const contract::decided> what, bool keep_done)
+{
+    return own_session().queue().settle_and_commit(owner, which, what, keep_done);
+}
+
+store open(std::string_view url, const store_options& options)
+{
+    return store{std::make_shared<backend>(location::parse(url), options)};
+}
+
+migration_report migrate(std::string_view url, const store_options& options)
+{
+    const auto where = location::parse(url);
+    connection db(where);
+    return bring_up_to_date(db, where, options.environment);
+}
+
+} // namespace posthorn::postgres

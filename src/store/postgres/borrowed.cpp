@@ -1,0 +1,74 @@
+// The caller's own transaction, lent to Posthorn.
+#include "core/validation.hpp"
+#include "store/postgres/sessions.hpp"
+#include "store/postgres/statements.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/postgres.hpp>
+
+#include <memory>
+
+namespace posthorn::postgres {
+namespace {
+
+std::string prefix_of(const borrow_options& options)
+{
+    core::check_identifier("schema", options.schema);
+    return options.schema + ".";
+}
+
+// Holds the connection and the options next to the session that refers to them.
+struct loan {
+    loan(PGconn* lent, const borrow_options& with) : options(with), db(lent, prefix_of(with)) {}
+
+    borrow_options options;
+    connection db;
+    frontier front;
+};
+
+class borrowed_session final : private loan, public session_base {
+public:
+    borrowed_session(PGconn* lent, const borrow_options& with)
+        : loan(lent, with),
+          session_base(loan::db, conversation::purpose::lent, loan::options.environment,
+                       loan::options.limits, loan::front)
+    {}
+
+    contract::message_writer& writer() override { return checked().session_base::writer(); }
+    postgres::queue& queue() override
+    {
+        auto& own = checked();
+        front.reset(own.loan::db.run(sql::read_mark::text).integer(0, 0));
+        return own.session_base::queue();
+    }
+    contract::message_reader& reader() override { return checked().session_base::reader(); }
+    contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
+
+    void commit() override { refuse_to_end(); }
+    void rollback() override { refuse_to_end(); }
+
+private:
+    // Outside a transaction every statement would commit by itself: never what the caller meant.
+    borrowed_session& checked()
+    {
+        if (!loan::db.in_transaction())
+            throw error(error_code::no_transaction,
+                        "the borrowed connection has no transaction open; run BEGIN first");
+        return *this;
+    }
+
+    [[noreturn]] static void refuse_to_end()
+    {
+        throw error(error_code::invalid_argument,
+                    "a borrowed transaction is its owner's to commit or roll back");
+    }
+};
+
+} // namespace
+
+borrowed_transaction::borrowed_transaction(pg_conn* connection, const borrow_options& options)
+    : transaction(connection == nullptr
+                      ? throw error(error_code::invalid_argument, "the borrowed connection is null")
+                      : std::make_unique<borrowed_session>(connection, options))
+{}
+
+} // namespace posthorn::postgres

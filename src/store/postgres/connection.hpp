@@ -1,0 +1,123 @@
+// A thin layer over libpq: connections, prepared statements, many statements in one round trip, and
+// errors with properties.
+#pragma once
+
+#include "store/contract/named_statement.hpp"
+#include "store/postgres/arguments.hpp"
+#include "store/postgres/location.hpp"
+#include <posthorn/id.hpp>
+#include <posthorn/time.hpp>
+
+#include <libpq-fe.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace posthorn::postgres {
+
+/// What a failure means for a commit that was on its way.
+enum class commit_sent : bool { no, yes };
+
+/// Throws what a failed result means. `during` names the statement.
+[[noreturn]] void throw_error(PGconn* db, const PGresult* failed, std::string_view during,
+                              commit_sent commit = commit_sent::no);
+
+/// The rows that a statement gave, in PostgreSQL's binary format.
+class rows {
+public:
+    explicit rows(PGresult* result) : result_(result) {}
+
+    [[nodiscard]] int size() const { return PQntuples(result_.get()); }
+    [[nodiscard]] bool empty() const { return size() == 0; }
+    [[nodiscard]] std::size_t changed() const; ///< how many rows the statement wrote
+
+    [[nodiscard]] bool is_null(int row, int column) const;
+    [[nodiscard]] std::int64_t integer(int row, int column) const; ///< of any width; NULL is 0
+    [[nodiscard]] bool yes(int row, int column) const { return integer(row, column) != 0; }
+    [[nodiscard]] std::string_view text(int row, int column) const; ///< NULL is empty
+    [[nodiscard]] message_id id(int row, int column) const;
+    [[nodiscard]] timestamp time(int row, int column) const
+    {
+        return timestamp{duration{integer(row, column)}};
+    }
+    /// NULL and 0 are no time.
+    [[nodiscard]] std::optional<timestamp> time_or_none(int row, int column) const;
+
+    [[nodiscard]] const PGresult* native() const noexcept { return result_.get(); }
+
+private:
+    struct clearing {
+        void operator()(PGresult* result) const { PQclear(result); }
+    };
+    std::unique_ptr<PGresult, clearing> result_;
+};
+
+/// One statement of several that travel together.
+struct step {
+    const contract::named_statement& which;
+    const arguments& with;
+};
+
+/// A connection with its prepared statements, owned or lent by the caller. Threads: one at a time.
+class connection {
+public:
+    /// Connects. Throws: `error`.
+    explicit connection(const location& where);
+
+    /// Uses the caller's connection, changing nothing about it.
+    connection(PGconn* lent, std::string prefix);
+
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+    ~connection();
+
+    rows run(const contract::named_statement& which, const arguments& with = {},
+             commit_sent commit = commit_sent::no);
+
+    /// Several statements in one round trip; the first error ends them all.
+    std::vector<rows> run_all(const std::vector<step>& steps, commit_sent commit = commit_sent::no);
+
+    /// Runs SQL text as it is; `during` names it in errors. For schema work.
+    void execute(const std::string& sql, std::string_view during);
+
+    /// The one value that some SQL text asks for, as text; nothing if there is no row or it is
+    /// NULL.
+    [[nodiscard]] std::optional<std::string> ask(const std::string& sql, std::string_view during);
+
+    [[nodiscard]] std::string with_prefix(std::string_view text) const;
+    [[nodiscard]] PGconn* handle() const noexcept { return db_; }
+    [[nodiscard]] bool in_transaction() const;
+
+    /// False: the server has closed it while nobody looked, or it is broken.
+    [[nodiscard]] bool is_alive();
+
+    /// What a transaction sets for itself where a pooler shares the session with others; null where
+    /// the session is ours.
+    [[nodiscard]] const arguments* local_settings() const noexcept
+    {
+        return local_settings_ ? &*local_settings_ : nullptr;
+    }
+
+private:
+    [[nodiscard]] std::string name_of(const contract::named_statement& which) const;
+    [[nodiscard]] const std::string& text_of(const contract::named_statement& which);
+    [[nodiscard]] bool is_prepared(const contract::named_statement& which) const;
+    void mark_prepared(const contract::named_statement& which);
+    void send(const step& what);
+    std::vector<rows> run_in_pipeline(const std::vector<step>& steps, commit_sent commit);
+
+    PGconn* db_ = nullptr;
+    bool owned_;
+    bool prepares_;
+    std::string prefix_;
+    std::optional<arguments> local_settings_;
+    std::vector<bool> prepared_;
+    std::vector<std::string> texts_; ///< with the prefix put in, by the statement's index
+};
+
+} // namespace posthorn::postgres

@@ -1,0 +1,83 @@
+// Putting BEGIN in front of the first statement and COMMIT behind the last.
+#include "store/postgres/conversation.hpp"
+
+#include "store/postgres/statements.hpp"
+#include <posthorn/error.hpp>
+
+#include <utility>
+
+namespace posthorn::postgres {
+namespace {
+
+const arguments none;
+
+std::vector<rows> without_first(std::vector<rows> all, std::size_t count)
+{
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+    return all;
+}
+
+} // namespace
+
+std::vector<step> conversation::with_begin(std::vector<step> steps, std::size_t& added)
+{
+    if (!begin_pending_)
+        return steps;
+    begin_pending_ = false;
+    std::vector<step> all;
+    all.push_back(
+        {why_ == purpose::write ? sql::begin_writing::text : sql::begin_reading::text, none});
+    if (const auto* settings = db_.local_settings())
+        all.push_back({sql::set_locally::text, *settings});
+    added = all.size();
+    for (const auto& each : steps)
+        all.push_back(each);
+    return all;
+}
+
+rows conversation::run(const contract::named_statement& which, const arguments& with)
+{
+    if (!begin_pending_)
+        return db_.run(which, with);
+    return std::move(run_all({{which, with}}).front());
+}
+
+std::vector<rows> conversation::run_all(std::vector<step> steps)
+{
+    std::size_t added = 0;
+    auto all = with_begin(std::move(steps), added);
+    return without_first(db_.run_all(all), added);
+}
+
+std::vector<rows> conversation::run_all_and_commit(std::vector<step> steps)
+{
+    std::size_t added = 0;
+    auto all = with_begin(std::move(steps), added);
+    all.push_back({sql::commit::text, none});
+    auto results = without_first(db_.run_all(all, commit_sent::yes), added);
+    results.pop_back();
+    begin_pending_ = why_ != purpose::lent;
+    return results;
+}
+
+void conversation::commit()
+{
+    if (begin_pending_) // nothing was ever said
+        return;
+    // A failed transaction would answer COMMIT with a rollback, and call that a success.
+    if (PQtransactionStatus(db_.handle()) == PQTRANS_INERROR) {
+        rollback();
+        throw error(error_code::no_transaction,
+                    "an earlier statement of this transaction failed: nothing of it was committed");
+    }
+    db_.run(sql::commit::text, {}, commit_sent::yes);
+}
+
+void conversation::rollback()
+{
+    if (!begin_pending_ && db_.in_transaction())
+        db_.run(sql::rollback::text);
+    begin_pending_ = false;
+}
+
+} // namespace posthorn::postgres

@@ -1,0 +1,39 @@
+// The statements of one transaction, in as few round trips as they allow.
+#pragma once
+
+#include "store/postgres/connection.hpp"
+
+#include <vector>
+
+namespace posthorn::postgres {
+
+/// Begins the transaction together with its first statement: a transaction that asks nothing costs
+/// nothing, and one that asks once costs one round trip before its commit.
+class conversation {
+public:
+    enum class purpose { write, read, lent };
+
+    conversation(connection& db, purpose why)
+        : db_(db), begin_pending_(why != purpose::lent), why_(why)
+    {}
+
+    rows run(const contract::named_statement& which, const arguments& with = {});
+    std::vector<rows> run_all(std::vector<step> steps);
+
+    /// The last statements, and the commit, in one round trip. What is said next begins anew.
+    std::vector<rows> run_all_and_commit(std::vector<step> steps);
+
+    void commit();
+    void rollback();
+
+    [[nodiscard]] connection& db() const noexcept { return db_; }
+
+private:
+    std::vector<step> with_begin(std::vector<step> steps, std::size_t& added);
+
+    connection& db_;
+    bool begin_pending_;
+    purpose why_;
+};
+
+} // namespace posthorn::postgres

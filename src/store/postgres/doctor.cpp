@@ -1,0 +1,171 @@
+// The diagnosis of a PostgreSQL store: the server's settings, the tables, and what they hold.
+#include "store/postgres/reader.hpp"
+#include "store/postgres/schema.hpp"
+#include "store/postgres/statements.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/postgres.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace posthorn::postgres {
+namespace {
+
+constexpr std::int64_t long_transaction_seconds = 600;
+
+class examination {
+public:
+    examination(connection& db, const location& where, const environment& world)
+        : db_(db), where_(where), world_(world), talk_(db, conversation::purpose::read)
+    {}
+
+    std::vector<finding> findings;
+
+    void add(severity level, std::string check, std::string detail, std::string advice = {})
+    {
+        findings.push_back({level, std::move(check), std::move(detail), std::move(advice)});
+    }
+
+    void look_at_server()
+    {
+        const int version = PQserverVersion(db_.handle());
+        add(version < 130'000 ? severity::problem : severity::ok, "server version",
+            setting("server_version"),
+            version < 130'000 ? "PostgreSQL 13 is the oldest that Posthorn works with" : "");
+        const bool syncs = setting("fsync") == "on" && setting("full_page_writes") == "on";
+        add(syncs ? severity::ok : severity::problem, "durability",
+            syncs ? "every commit is synced to disk"
+                  : "fsync or full_page_writes is off: a crash may destroy the database",
+            syncs ? "" : "turn both on in postgresql.conf");
+        const bool waits = setting("synchronous_commit") != "off";
+        add(waits ? severity::ok : severity::warning, "synchronous commit",
+            setting("synchronous_commit"),
+            waits ? "" : "the last commits may be lost when the server crashes");
+        const bool primary = ask("SELECT pg_is_in_recovery()::text") == "false";
+        add(primary ? severity::ok : severity::problem, "role", primary ? "primary" : "standby",
+            primary ? "" : "a standby takes no writes: connect to the primary");
+    }
+
+    bool look_at_schema()
+    {
+        try {
+            require_current(db_, where_);
+        } catch (const error& failure) {
+            add(severity::problem, "schema version", failure.what());
+            return false;
+        }
+        add(severity::ok, "schema version", std::to_string(newest_version()));
+        return true;
+    }
+
+    void look_at_contents()
+    {
+        expect_none<sql::missing_indexes>("indexes", "indexes are missing or broken",
+                                          "restore them: `posthorn migrate --print` shows them");
+        expect_none<sql::in_two_places>("double state", "messages are in two places at once",
+                                        "somebody changed rows by hand");
+        expect_none<sql::claimed_by_nobody>("claims", "messages are claimed by nobody",
+                                            "somebody changed rows by hand");
+        expect_none<sql::miscounted_batches>("batches", "batches have lost members",
+                                             "somebody changed rows by hand");
+        expect_none<sql::waiting_without_reason>("ordering keys",
+                                                 "messages wait for a key that nobody holds",
+                                                 "somebody changed rows by hand");
+        expect_none<sql::left_behind>("mark", "messages wait where no claim looks",
+                                      "set the column low of the table mark to 0");
+        look_at_clock();
+        look_at_transactions();
+        look_at_work();
+    }
+
+private:
+    std::string ask(const std::string& sql) { return db_.ask(sql, "ask").value_or(""); }
+    std::string setting(const std::string& name) { return ask("SHOW " + name); }
+
+    template <typename Statement>
+    std::int64_t number(const arguments& with = {})
+    {
+        return talk_.run(Statement::text, with).integer(0, 0);
+    }
+
+    template <typename Statement>
+    std::int64_t number_now()
+    {
+        arguments with;
+        set_now(with, Statement::now, world_);
+        return number<Statement>(with);
+    }
+
+    template <typename Statement>
+    void expect_none(std::string check, std::string_view otherwise, std::string advice)
+    {
+        const auto count = number<Statement>();
+        if (count == 0)
+            add(severity::ok, std::move(check), "no fault found");
+        else
+            add(severity::problem, std::move(check), fmt::format("{} {}", count, otherwise),
+                std::move(advice));
+    }
+
+    void look_at_clock()
+    {
+        const auto count = number_now<sql::from_the_future>();
+        add(count == 0 ? severity::ok : severity::warning, "clock",
+            count == 0
+                ? "messages are not from the future"
+                : fmt::format("{} of the last 1,000 messages were created later than now", count),
+            count == 0 ? "" : "the server's clock was set back: check time synchronisation");
+    }
+
+    void look_at_transactions()
+    {
+        const auto seconds = number<sql::oldest_transaction>();
+        const bool old = seconds > long_transaction_seconds;
+        add(old ? severity::warning : severity::ok, "long transactions",
+            fmt::format("the oldest began {} s ago", seconds),
+            old ? "it keeps finished rows from being cleaned up, and claims slow down: end it"
+                : "");
+    }
+
+    void look_at_work()
+    {
+        const auto stats = reader(talk_, world_).count();
+        add(stats.dead == 0 ? severity::ok : severity::warning, "dead letters",
+            std::to_string(stats.dead), stats.dead == 0 ? "" : "see `posthorn dead list`");
+        add(stats.blocked_keys == 0 ? severity::ok : severity::warning, "blocked keys",
+            std::to_string(stats.blocked_keys),
+            stats.blocked_keys == 0 ? "" : "retry or skip them: see `posthorn dead keys`");
+        const auto overdue = number_now<sql::overdue_batch_count>();
+        add(overdue == 0 ? severity::ok : severity::warning, "overdue leases",
+            std::to_string(overdue),
+            overdue == 0
+                ? ""
+                : "a worker died and nobody has reaped its messages yet: is a worker running?");
+    }
+
+    connection& db_;
+    const location& where_;
+    const environment& world_;
+    conversation talk_;
+};
+
+} // namespace
+
+std::vector<finding> diagnose(std::string_view url, const store_options& options)
+{
+    auto where = location::parse(url);
+    where.statement_timeout = duration::zero(); // it reads whole tables
+    connection db(where);
+    examination all(db, where, options.environment);
+    try {
+        all.look_at_server();
+        if (all.look_at_schema())
+            all.look_at_contents();
+    } catch (const error& failure) {
+        all.add(severity::problem, "reading", failure.what());
+    }
+    return std::move(all.findings);
+}
+
+} // namespace posthorn::postgres

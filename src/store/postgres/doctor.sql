@@ -1,0 +1,43 @@
+-- What a diagnosis asks.
+
+-- name: missing_indexes
+SELECT 10 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+ WHERE i.indrelid IN ('{p}message'::regclass, '{p}batch'::regclass) AND i.indisvalid AND c.relname IN
+       ('message_pkey', 'message_id', 'message_due', 'message_later', 'message_key', 'message_new', 'message_expiry',
+        'message_open', 'message_dead', 'batch_lease')
+
+-- name: claimed_by_nobody
+SELECT count(*) FROM {p}message m WHERE m.state IN (2, 3) AND NOT EXISTS (SELECT FROM {p}batch b WHERE b.fence = m.fence)
+
+-- name: in_two_places
+SELECT count(*) FROM {p}message m
+ WHERE (m.place BETWEEN 1 AND 4 AND m.state <> 0) OR (m.place = 6 AND m.state NOT IN (4, 5)) OR (m.place = 5 AND m.state NOT IN (2, 3))
+    OR (m.place = 0 AND m.state IN (4, 5))
+
+-- name: miscounted_batches
+SELECT count(*) FROM {p}batch b
+ WHERE b.open <> (SELECT count(*) FROM {p}message m WHERE m.fence = b.fence AND m.state IN (2, 3)
+                     AND (m.seq BETWEEN b.plain_from AND b.plain_to OR m.seq = ANY (b.others)))
+
+-- name: waiting_without_reason
+-- A parked message waits for its key's head, and that head is open or dead and blocking.
+SELECT count(*) FROM {p}message m
+ WHERE m.place = 4
+   AND NOT EXISTS (SELECT FROM {p}key_head h JOIN {p}message o ON o.seq = h.seq
+                    WHERE h.ordering_key = m.ordering_key AND h.seq <> m.seq AND (o.place BETWEEN 1 AND 5 OR o.state = 4))
+
+-- name: left_behind
+-- Plain messages that wait behind the mark, where no claim looks.
+SELECT count(*) FROM {p}message WHERE seq <= (SELECT low FROM {p}mark) AND state = 0 AND place = 0
+
+-- name: from_the_future
+SELECT count(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) newest
+ WHERE created_at > {p}clock(:now::bigint) + 60000000
+
+-- name: overdue_batch_count
+SELECT count(*) FROM {p}batch WHERE lease_until <= {p}clock(:now::bigint)
+
+-- name: oldest_transaction
+-- Seconds since the oldest transaction of this database that may hold back the clean-up of dead rows began.
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start))::bigint, 0) FROM pg_stat_activity
+ WHERE datname = current_database() AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()

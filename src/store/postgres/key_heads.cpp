@@ -1,0 +1,93 @@
+// Locking, moving and filling the heads of ordering keys.
+#include "store/postgres/key_heads.hpp"
+
+#include "store/postgres/statements.hpp"
+
+#include <string_view>
+
+namespace posthorn::postgres {
+namespace {
+
+std::vector<std::string_view> views(const std::vector<std::string>& keys)
+{
+    return {keys.begin(), keys.end()};
+}
+
+} // namespace
+
+void key_heads::lock(const std::vector<std::string>& keys)
+{
+    arguments ensure;
+    arguments lock;
+    ensure.set(sql::ensure_heads::keys, views(keys));
+    lock.set(sql::lock_heads::keys, views(keys));
+    talk_.run_all({{sql::ensure_heads::text, ensure}, {sql::lock_heads::text, lock}});
+}
+
+void key_heads::move_on(const std::vector<std::string>& keys)
+{
+    arguments with;
+    set_now(with, sql::move_heads_on::now, world_);
+    with.set(sql::move_heads_on::keys, views(keys));
+    talk_.run(sql::move_heads_on::text, with);
+}
+
+bool key_heads::admit_arrivals(std::size_t limit)
+{
+    arguments how_many;
+    how_many.set(sql::arrivals::limit, static_cast<std::int64_t>(limit));
+    const auto arrived = talk_.run(sql::arrivals::text, how_many);
+    if (arrived.empty())
+        return false;
+    std::vector<std::string> keys;
+    std::vector<std::int64_t> seqs;
+    for (int i = 0; i < arrived.size(); ++i) {
+        seqs.push_back(arrived.integer(i, 0));
+        keys.emplace_back(arrived.text(i, 1));
+    }
+    lock(keys);
+    admit(keys, seqs);
+    return true;
+}
+
+void key_heads::reconsider(const std::string& key, std::int64_t seq)
+{
+    using statement = sql::reconsider_head;
+    arguments with;
+    set_now(with, statement::now, world_);
+    with.set(statement::keys, views({key})).set(statement::seq, seq);
+    talk_.run(statement::text, with);
+}
+
+void key_heads::admit(const std::vector<std::string>& keys, const std::vector<std::int64_t>& seqs)
+{
+    // A head may have ended between our look and our lock.
+    arguments move;
+    arguments admit;
+    set_now(move, sql::move_heads_on::now, world_);
+    set_now(admit, sql::admit::now, world_);
+    move.set(sql::move_heads_on::keys, views(keys));
+    admit.set(sql::admit::seqs, std::span<const std::int64_t>(seqs));
+    talk_.run_all({{sql::move_heads_on::text, move}, {sql::admit::text, admit}});
+}
+
+void lock_batch(conversation& talk, fence number)
+{
+    arguments with;
+    with.set(sql::lock_any_batch::fence, number);
+    talk.run(sql::lock_any_batch::text, with);
+}
+
+void leave_batch(conversation& talk, fence number, std::int64_t count)
+{
+    arguments shrink;
+    arguments end;
+    shrink.set(sql::leave_batch::count, count).set(sql::leave_batch::fence, number);
+    end.set(sql::end_batch::fence, number).set(sql::end_batch::count, count);
+    // The first leaves a batch of exactly `count` alone, the second ends it; after a shrunk one
+    // the second must not: it may have `count` members left.
+    if (talk.run(sql::leave_batch::text, shrink).changed() == 0)
+        talk.run(sql::end_batch::text, end);
+}
+
+} // namespace posthorn::postgres

@@ -1,0 +1,183 @@
+// Columns of a bulk become arrays, in one pass over the messages.
+#include "store/postgres/new_rows.hpp"
+
+#include "store/postgres/statements.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace posthorn::postgres {
+namespace {
+
+using number_or_none = std::optional<std::int64_t>;
+
+number_or_none length_of(const std::optional<contract::moment>& when)
+{
+    const auto* length = when ? std::get_if<duration>(&*when) : nullptr;
+    return length != nullptr ? number_or_none{length->count()} : std::nullopt;
+}
+
+number_or_none instant_of(const std::optional<contract::moment>& when)
+{
+    const auto* instant = when ? std::get_if<timestamp>(&*when) : nullptr;
+    return instant != nullptr ? number_or_none{instant->time_since_epoch().count()} : std::nullopt;
+}
+
+// The first eleven bytes of an id; the server puts the message's number behind them.
+constexpr std::size_t id_start_digits = 22;
+
+std::string id_starts(std::size_t count, const environment& world)
+{
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string all;
+    all.reserve(count * id_start_digits);
+    const auto now = world.clock->now();
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto id = uuid::version_7(now, *world.random);
+        for (std::size_t at = 0; at < id_start_digits / 2; ++at) {
+            all.push_back(digits[id.bytes[at] >> 4U]);
+            all.push_back(digits[id.bytes[at] & 15U]);
+        }
+    }
+    return all;
+}
+
+std::vector<std::string_view> pieces_of(const std::string& all)
+{
+    std::vector<std::string_view> result;
+    for (std::size_t at = 0; at < all.size(); at += id_start_digits)
+        result.push_back(std::string_view(all).substr(at, id_start_digits));
+    return result;
+}
+
+// One column of the messages.
+template <typename Value, typename Get>
+std::vector<Value> column(std::span<const contract::new_message> messages, Get get)
+{
+    std::vector<Value> result;
+    result.reserve(messages.size());
+    for (const auto& each : messages)
+        result.push_back(get(each));
+    return result;
+}
+
+using text = std::string_view;
+using contract::new_message;
+
+// What both bulk statements have; their parameters have the same names.
+template <typename Statement>
+void set_common(arguments& with, std::span<const new_message> messages, const environment& world)
+{
+    const auto starts = id_starts(messages.size(), world);
+    set_now(with, Statement::now, world);
+    with.set(Statement::id_starts, pieces_of(starts))
+        .set(Statement::topics, column<text>(messages, [](auto& m) { return m.topic; }))
+        .set_or_null(Statement::correlation_ids,
+                     column<text>(messages, [](auto& m) { return m.correlation_id; }))
+        .set_or_null(Statement::causation_ids,
+                     column<text>(messages, [](auto& m) { return m.causation_id; }))
+        .set_or_null(Statement::headers,
+                     column<text>(messages, [](auto& m) { return m.headers_json; }))
+        .set_bytes(Statement::payloads, column<text>(messages, [](auto& m) { return m.payload; }));
+}
+
+insertion one_plain(const new_message& what, const environment& world)
+{
+    using statement = sql::insert_one_plain;
+    insertion result{statement::text, {}};
+    set_now(result.with, statement::now, world);
+    result.with.set_text(statement::id_start, id_starts(1, world))
+        .set_text(statement::topic, what.topic)
+        .set_text_or_null(statement::correlation_id, what.correlation_id)
+        .set_text_or_null(statement::causation_id, what.causation_id)
+        .set_text_or_null(statement::headers, what.headers_json)
+        .set_text(statement::payload, what.payload);
+    return result;
+}
+
+insertion many_plain(std::span<const new_message> messages, const environment& world)
+{
+    insertion result{sql::insert_plain::text, {}};
+    set_common<sql::insert_plain>(result.with, messages, world);
+    return result;
+}
+
+insertion any(std::span<const new_message> messages, std::optional<std::int64_t> only_seq,
+              const environment& world)
+{
+    const std::vector<number_or_none> numbers(messages.size(), only_seq);
+    using statement = sql::insert_any;
+    insertion result{statement::text, {}};
+    auto& with = result.with;
+    set_common<statement>(with, messages, world);
+    with.set(statement::seqs, std::span<const number_or_none>(numbers))
+        .set_ids(statement::ids,
+                 column<std::optional<message_id>>(messages, [](auto& m) { return m.id; }))
+        .set(statement::priorities,
+             column<std::int64_t>(messages, [](auto& m) { return std::int64_t{m.priority}; }))
+        .set(statement::delays,
+             column<number_or_none>(messages, [](auto& m) { return length_of(m.due); }))
+        .set(statement::due_ats,
+             column<number_or_none>(messages, [](auto& m) { return instant_of(m.due); }))
+        .set(statement::expires_afters,
+             column<number_or_none>(messages, [](auto& m) { return length_of(m.expiry); }))
+        .set(statement::expires_ats,
+             column<number_or_none>(messages, [](auto& m) { return instant_of(m.expiry); }))
+        .set_or_null(statement::ordering_keys,
+                     column<text>(messages, [](auto& m) { return m.ordering_key; }));
+    return result;
+}
+
+} // namespace
+
+bool is_plain(const contract::new_message& what)
+{
+    return !what.id && what.ordering_key.empty() && what.dedup_key.empty() && what.priority == 0 &&
+           !what.due && !what.expiry;
+}
+
+insertion insertion_of(std::span<const contract::new_message> messages, const environment& world)
+{
+    if (!std::ranges::all_of(messages, is_plain))
+        return any(messages, std::nullopt, world);
+    return messages.size() == 1 ? one_plain(messages.front(), world) : many_plain(messages, world);
+}
+
+insertion insertion_of(const contract::new_message& what, std::int64_t seq,
+                       const environment& world)
+{
+    return any({&what, 1}, seq, world);
+}
+
+arguments deduplicated(const contract::new_message& what, std::optional<std::int64_t> seq,
+                       const environment& world)
+{
+    using statement = sql::insert_deduplicated;
+    const auto set_number = [](arguments& with, int parameter, const number_or_none& value) {
+        if (value)
+            with.set(parameter, *value);
+    };
+    arguments with;
+    set_now(with, statement::now, world);
+    with.set_text(statement::id_start, id_starts(1, world))
+        .set_text(statement::topic, what.topic)
+        .set_text(statement::dedup_key, what.dedup_key)
+        .set(statement::dedup_window, what.dedup_window)
+        .set(statement::priority, std::int64_t{what.priority})
+        .set_text_or_null(statement::ordering_key, what.ordering_key)
+        .set_text_or_null(statement::correlation_id, what.correlation_id)
+        .set_text_or_null(statement::causation_id, what.causation_id)
+        .set_text_or_null(statement::headers, what.headers_json)
+        .set_text(statement::payload, what.payload);
+    if (what.id)
+        with.set(statement::id, *what.id);
+    set_number(with, statement::seq, seq);
+    set_number(with, statement::delay, length_of(what.due));
+    set_number(with, statement::due_at, instant_of(what.due));
+    set_number(with, statement::expires_after, length_of(what.expiry));
+    set_number(with, statement::expires_at, instant_of(what.expiry));
+    return with;
+}
+
+} // namespace posthorn::postgres

@@ -1,0 +1,404 @@
+// The life of a batch: claimed, started, settled, renewed, or taken back.
+#include "store/postgres/queue.hpp"
+
+#include "core/validation.hpp"
+#include "store/contract/numbered_id.hpp"
+#include "store/postgres/key_heads.hpp"
+#include "store/postgres/row_state.hpp"
+#include "store/postgres/settling.hpp"
+#include "store/postgres/statements.hpp"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace posthorn::postgres {
+namespace {
+
+constexpr std::size_t chores_at_once = 1'000;
+
+std::vector<std::int64_t> positions(std::span<const receipt> what)
+{
+    std::vector<std::int64_t> result;
+    result.reserve(what.size());
+    for (const auto& each : what)
+        result.push_back(each.position);
+    return result;
+}
+
+arguments claim_arguments(const contract::claim_request& request, std::int64_t from, bool anyway,
+                          const environment& world)
+{
+    using statement = sql::claim;
+    arguments with;
+    set_now(with, statement::now, world);
+    with.set_flag(statement::anyway, anyway)
+        .set(statement::limit, static_cast<std::int64_t>(request.limit))
+        .set(statement::low, from)
+        .set_text(statement::owner, request.owner)
+        .set_text(statement::worker, request.worker)
+        .set(statement::lease, request.lease)
+        .set(statement::start, static_cast<std::int64_t>(request.start));
+    return with;
+}
+
+delivery read_delivery(const rows& found, int row)
+{
+    delivery result;
+    result.receipt = {.id = found.id(row, 2),
+                      .position = found.integer(row, 1),
+                      .fence = fence{found.integer(row, 15)},
+                      .ordinal = static_cast<std::uint32_t>(found.integer(row, 0) - 1)};
+    result.created_at = found.time(row, 3);
+    result.due_at = found.time(row, 4);
+    result.topic = found.text(row, 5);
+    result.payload = found.text(row, 6);
+    result.ordering_key = found.text(row, 7);
+    result.correlation_id = found.text(row, 8);
+    result.causation_id = found.text(row, 9);
+    result.headers = core::headers_from_json(found.text(row, 10));
+    result.priority = static_cast<int>(found.integer(row, 11));
+    result.started = static_cast<row_state>(found.integer(row, 13)) == row_state::started;
+    result.attempt = static_cast<int>(found.integer(row, 12)) + (result.started ? 0 : 1);
+    result.expires_at = found.time_or_none(row, 14);
+    return result;
+}
+
+batch read_batch(const rows& found, duration lease)
+{
+    batch result;
+    if (found.empty())
+        return result;
+    result.fence = fence{found.integer(0, 15)};
+    result.claimed_at = found.time(0, 16);
+    result.lease_until = result.claimed_at + lease;
+    result.deliveries.resize(static_cast<std::size_t>(found.size()));
+    for (int row = 0; row < found.size(); ++row) {
+        auto next = read_delivery(found, row);
+        result.deliveries[next.receipt.ordinal] = std::move(next);
+    }
+    return result;
+}
+
+std::int64_t last_plain(const rows& found)
+{
+    std::int64_t last = 0;
+    for (int row = 0; row < found.size(); ++row)
+        if (found.integer(row, 17) == 0)
+            last = std::max(last, found.integer(row, 1));
+    return last;
+}
+
+contract::open_delivery open_delivery_of(const receipt& what, const rows& found, int row,
+                                         int state_column, int topic_column, int attempts_column)
+{
+    const bool started =
+        static_cast<row_state>(found.integer(row, state_column)) == row_state::started;
+    return {.receipt = what,
+            .topic = std::string(found.text(row, topic_column)),
+            .starts_before =
+                static_cast<int>(found.integer(row, attempts_column)) - (started ? 1 : 0),
+            .started = started};
+}
+
+arguments of_batch(std::string_view owner, fence which, const environment& world)
+{
+    arguments with;
+    set_now(with, sql::lock_batch::now, world);
+    with.set_text(sql::lock_batch::owner, owner).set(sql::lock_batch::fence, which);
+    return with;
+}
+
+arguments of_members(fence which, std::span<const receipt> what, const environment& world)
+{
+    arguments with;
+    set_now(with, sql::members::now, world);
+    with.set(sql::members::fence, which)
+        .set(sql::members::seqs, std::span<const std::int64_t>(positions(what)));
+    return with;
+}
+
+} // namespace
+
+batch queue::claim_and_commit(const contract::claim_request& request)
+{
+    const auto began = world_.clock->monotonic();
+    const auto from = front_.search_from(began);
+    arguments look;
+    const auto sighting = front_.last_sighting();
+    const auto number_before = front_.last_number();
+    set_now(look, sql::look::now, world_);
+    look.set(sql::look::seen_before, sighting.seen_before)
+        .set(sql::look::seen_to, sighting.seen_to)
+        .set(sql::look::low, front_.low());
+    const auto first = claim_arguments(request, from, false, world_);
+    const arguments none;
+    std::vector<step> steps{
+        {sql::look::text, look}, {sql::claim::text, first}, {sql::own_transaction::text, none}};
+    arguments mark;
+    if (const auto low = front_.worth_remembering(); low != 0) {
+        mark.set(sql::raise_mark::low, low);
+        steps.push_back({sql::raise_mark::text, mark});
+    }
+    const auto results = talk_.run_all_and_commit(steps);
+    const auto& seen = results[0];
+    front_.learn({.number_before = number_before,
+                  .own_transaction = results[2].integer(0, 0),
+                  .last_number = seen.integer(0, 3),
+                  .low = seen.integer(0, 4),
+                  .sighting_counts = seen.yes(0, 5)});
+    const bool chores = seen.yes(0, 0) || seen.yes(0, 1) || seen.yes(0, 2);
+    if (!results[1].empty() || !chores) {
+        front_.claimed_to(last_plain(results[1]), from, began, world_.clock->monotonic());
+        return read_batch(results[1], request.lease);
+    }
+    do_chores(request.limit); // in a transaction that begins with them
+    const auto again = claim_arguments(request, from, true, world_);
+    const auto found = talk_.run_all_and_commit({{sql::claim::text, again}});
+    front_.claimed_to(last_plain(found[0]), from, began, world_.clock->monotonic());
+    return read_batch(found[0], request.lease);
+}
+
+// In somebody's larger transaction. What that has not committed yet must not move the frontier.
+batch queue::claim(const contract::claim_request& request)
+{
+    do_chores(request.limit);
+    const auto with = claim_arguments(request, front_.low(), true, world_);
+    return read_batch(talk_.run(sql::claim::text, with), request.lease);
+}
+
+// What must happen before a claim may choose: late messages end, those whose time has come become
+// due, and those that arrived with a key find their places.
+void queue::do_chores(std::size_t limit)
+{
+    const auto at_once = std::max(limit, chores_at_once);
+    expire_due(at_once);
+    key_heads(talk_, world_).admit_arrivals(at_once);
+    arguments ripen;
+    set_now(ripen, sql::ripen::now, world_);
+    ripen.set(sql::ripen::limit, static_cast<std::int64_t>(at_once));
+    talk_.run(sql::ripen::text, ripen);
+}
+
+std::vector<start_answer> queue::start(std::string_view owner, fence which,
+                                       std::span<const receipt> what)
+{
+    std::vector<start_answer> answers(what.size(), start_answer::lost);
+    const auto batch = of_batch(owner, which, world_);
+    const auto members = of_members(which, what, world_);
+    arguments any;
+    any.set(sql::lock_any_batch::fence, which);
+    const auto results = talk_.run_all({{sql::lock_any_batch::text, any},
+                                        {sql::lock_batch::text, batch},
+                                        {sql::members::text, members}});
+    const bool exists = !results[0].empty();
+    const bool ours = !results[1].empty();
+    const bool in_time = ours && results[1].yes(0, 0);
+    if (exists && !in_time)
+        return answers;
+
+    const auto& found = results[2];
+    std::unordered_map<std::int64_t, int> row_of;
+    for (int row = 0; row < found.size(); ++row)
+        row_of.emplace(found.integer(row, 0), row);
+    std::vector<std::int64_t> starting;
+    std::vector<std::int64_t> late;
+    std::vector<std::string> late_keys;
+    for (std::size_t i = 0; i < what.size(); ++i) {
+        const auto at = row_of.find(what[i].position);
+        if (at == row_of.end() || found.id(at->second, 4) != what[i].id)
+            continue;
+        const auto state = static_cast<row_state>(found.integer(at->second, 1));
+        if (state == row_state::cancelled || state == row_state::expired) {
+            answers[i] = start_answer::gone;
+        } else if (state == row_state::started && ours) {
+            answers[i] = start_answer::started;
+        } else if (state == row_state::claimed && ours && found.yes(at->second, 2)) {
+            late.push_back(what[i].position);
+            if (!found.is_null(at->second, 6))
+                late_keys.emplace_back(found.text(at->second, 6));
+            answers[i] = start_answer::gone;
+        } else if (state == row_state::claimed && ours) {
+            starting.push_back(what[i].position);
+            answers[i] = start_answer::started;
+        }
+    }
+    if (!late.empty()) {
+        key_heads heads(talk_, world_);
+        if (!late_keys.empty())
+            heads.lock(late_keys);
+        arguments with;
+        set_now(with, sql::call_off::now, world_);
+        with.set(sql::call_off::state, number(row_state::expired))
+            .set(sql::call_off::seqs, std::span<const std::int64_t>(late))
+            .set(sql::call_off::from_state, number(row_state::claimed))
+            .set(sql::call_off::fence, which);
+        const auto ended = talk_.run(sql::call_off::text, with);
+        leave_batch(talk_, which, ended.size());
+        if (!late_keys.empty())
+            heads.move_on(late_keys);
+    }
+    if (!starting.empty()) {
+        arguments with;
+        set_now(with, sql::start::now, world_);
+        with.set(sql::start::seqs, std::span<const std::int64_t>(starting))
+            .set(sql::start::fence, which);
+        talk_.run(sql::start::text, with);
+    }
+    return answers;
+}
+
+std::vector<contract::open_delivery> queue::open_deliveries(std::string_view owner, fence which,
+                                                            std::span<const receipt> what)
+{
+    const auto batch = of_batch(owner, which, world_);
+    const auto members = of_members(which, what, world_);
+    const auto results =
+        talk_.run_all({{sql::lock_batch::text, batch}, {sql::members::text, members}});
+    std::vector<contract::open_delivery> result;
+    if (results[0].empty())
+        return result;
+    const auto& found = results[1];
+    std::unordered_map<std::int64_t, int> row_of;
+    for (int row = 0; row < found.size(); ++row) {
+        const auto state = static_cast<row_state>(found.integer(row, 1));
+        if (state == row_state::claimed || state == row_state::started)
+            row_of.emplace(found.integer(row, 0), row);
+    }
+    for (const auto& each : what)
+        if (const auto at = row_of.find(each.position);
+            at != row_of.end() && found.id(at->second, 4) == each.id)
+            result.push_back(open_delivery_of(each, found, at->second, 1, 3, 5));
+    return result;
+}
+
+std::vector<settled_as> queue::settle(std::string_view owner, fence which,
+                                      std::span<const contract::decided> what, bool keep_done)
+{
+    if (what.empty())
+        return {};
+    if (!fit(which, what))
+        return settle_what_fits(owner, which, what, keep_done);
+    const settling plan(owner, which, what, keep_done, world_);
+    return plan.answers(talk_.run_all(plan.steps()));
+}
+
+// Whether each receipt names the id of the message at its position. Ids that Posthorn made tell by
+// themselves; others are looked up.
+bool queue::fit(fence which, std::span<const contract::decided> what)
+{
+    std::vector<receipt> foreign;
+    for (const auto& each : what)
+        if (contract::number_in(each.receipt.id) != each.receipt.position)
+            foreign.push_back(each.receipt);
+    if (foreign.empty())
+        return true;
+    const auto found = talk_.run(sql::members::text, of_members(which, foreign, world_));
+    std::unordered_map<std::int64_t, message_id> ids;
+    for (int row = 0; row < found.size(); ++row)
+        ids.emplace(found.integer(row, 0), found.id(row, 4));
+    return std::ranges::all_of(foreign, [&](const receipt& each) {
+        const auto at = ids.find(each.position);
+        return at != ids.end() && at->second == each.id;
+    });
+}
+
+std::vector<settled_as> queue::settle_what_fits(std::string_view owner, fence which,
+                                                std::span<const contract::decided> what,
+                                                bool keep_done)
+{
+    std::vector<contract::decided> fitting;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < what.size(); ++i)
+        if (fit(which, what.subspan(i, 1))) {
+            fitting.push_back(what[i]);
+            places.push_back(i);
+        }
+    std::vector<settled_as> answers(what.size(), settled_as::lost);
+    const auto part = settle(owner, which, fitting, keep_done);
+    for (std::size_t i = 0; i < places.size(); ++i)
+        answers[places[i]] = part[i];
+    return answers;
+}
+
+std::vector<settled_as> queue::settle_and_commit(std::string_view owner, fence which,
+                                                 std::span<const contract::decided> what,
+                                                 bool keep_done)
+{
+    if (what.empty())
+        return {};
+    if (!fit(which, what)) {
+        auto answers = settle_what_fits(owner, which, what, keep_done);
+        talk_.commit();
+        return answers;
+    }
+    const settling plan(owner, which, what, keep_done, world_);
+    return plan.answers(talk_.run_all_and_commit(plan.steps()));
+}
+
+bool queue::renew(std::string_view owner, fence which, duration lease)
+{
+    using statement = sql::renew;
+    arguments with;
+    set_now(with, statement::now, world_);
+    with.set(statement::lease, lease)
+        .set(statement::fence, which)
+        .set_text(statement::owner, owner);
+    return talk_.run(statement::text, with).changed() == 1;
+}
+
+std::vector<contract::overdue_batch> queue::overdue_batches(std::size_t limit)
+{
+    using statement = sql::overdue_batches;
+    arguments with;
+    set_now(with, statement::now, world_);
+    with.set(statement::limit, static_cast<std::int64_t>(limit));
+    const auto found = talk_.run(statement::text, with);
+    std::vector<contract::overdue_batch> result;
+    for (int i = 0; i < found.size(); ++i) {
+        contract::overdue_batch overdue{.fence = fence{found.integer(i, 0)},
+                                        .owner = std::string(found.text(i, 1)),
+                                        .open = {}};
+        arguments of_this;
+        of_this.set(sql::open_members::fence, overdue.fence);
+        const auto members = talk_.run(sql::open_members::text, of_this);
+        for (int row = 0; row < members.size(); ++row)
+            overdue.open.push_back(open_delivery_of({.id = members.id(row, 3),
+                                                     .position = members.integer(row, 0),
+                                                     .fence = overdue.fence,
+                                                     .ordinal = static_cast<std::uint32_t>(row)},
+                                                    members, row, 1, 2, 4));
+        result.push_back(std::move(overdue));
+    }
+    return result;
+}
+
+std::size_t queue::expire_due(std::size_t limit)
+{
+    arguments which;
+    set_now(which, sql::late::now, world_);
+    which.set(sql::late::limit, static_cast<std::int64_t>(limit));
+    const auto found = talk_.run(sql::late::text, which);
+    if (found.empty())
+        return 0;
+    std::vector<std::int64_t> seqs;
+    std::vector<std::string> keys;
+    for (int row = 0; row < found.size(); ++row) {
+        seqs.push_back(found.integer(row, 0));
+        if (!found.is_null(row, 1))
+            keys.emplace_back(found.text(row, 1));
+    }
+    key_heads heads(talk_, world_);
+    if (!keys.empty())
+        heads.lock(keys);
+    arguments with;
+    set_now(with, sql::expire::now, world_);
+    with.set(sql::expire::seqs, std::span<const std::int64_t>(seqs));
+    const auto ended = talk_.run(sql::expire::text, with);
+    if (!keys.empty())
+        heads.move_on(keys);
+    return static_cast<std::size_t>(ended.size());
+}
+
+} // namespace posthorn::postgres

@@ -1,0 +1,48 @@
+// Claiming and settling on PostgreSQL.
+#pragma once
+
+#include "store/contract/message_queue.hpp"
+#include "store/postgres/conversation.hpp"
+#include "store/postgres/frontier.hpp"
+
+namespace posthorn::postgres {
+
+class queue final : public contract::message_queue {
+public:
+    queue(conversation& talk, const environment& world, frontier& front)
+        : talk_(talk), world_(world), front_(front)
+    {}
+
+    /// A claim that is the whole transaction: one round trip unless there are chores.
+    batch claim_and_commit(const contract::claim_request& request);
+
+    batch claim(const contract::claim_request& request) override;
+    std::vector<start_answer> start(std::string_view owner, fence which,
+                                    std::span<const receipt> what) override;
+    std::vector<contract::open_delivery> open_deliveries(std::string_view owner, fence which,
+                                                         std::span<const receipt> what) override;
+    std::vector<settled_as> settle(std::string_view owner, fence which,
+                                   std::span<const contract::decided> what,
+                                   bool keep_done) override;
+    bool renew(std::string_view owner, fence which, duration lease) override;
+    std::vector<contract::overdue_batch> overdue_batches(std::size_t limit) override;
+    std::size_t expire_due(std::size_t limit) override;
+
+    /// A settlement that is the whole transaction.
+    std::vector<settled_as> settle_and_commit(std::string_view owner, fence which,
+                                              std::span<const contract::decided> what,
+                                              bool keep_done);
+
+private:
+    bool fit(fence which, std::span<const contract::decided> what);
+    std::vector<settled_as> settle_what_fits(std::string_view owner, fence which,
+                                             std::span<const contract::decided> what,
+                                             bool keep_done);
+    void do_chores(std::size_t limit);
+
+    conversation& talk_;
+    const environment& world_;
+    frontier& front_;
+};
+
+} // namespace posthorn::postgres

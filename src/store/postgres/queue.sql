@@ -1,0 +1,168 @@
+-- Claiming and settling.
+
+-- fragment: has_arrivals
+EXISTS (SELECT FROM {p}message WHERE place = 3)
+
+-- fragment: has_ripe
+EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint)))
+
+-- fragment: has_late
+EXISTS (SELECT FROM {p}message WHERE expires_at IS NOT NULL AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint)))
+
+-- name: look
+-- What has to be done before a claim can choose; the newest number given out; and where the search may begin from now
+-- on: everything up to :seen_to was given out before the transaction :seen_before began to write, so once all earlier
+-- ones have ended, what is not there will never come.
+SELECT {{has_arrivals}}, {{has_ripe}}, {{has_late}},
+       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {p}message_seq),
+       CASE WHEN :seen_before::bigint > 0 AND pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint
+            THEN coalesce((SELECT m.seq - 1 FROM {p}message m
+                            WHERE m.seq > :low::bigint AND m.seq <= :seen_to::bigint AND m.state = 0 AND m.place = 0
+                            ORDER BY m.seq LIMIT 1), :seen_to::bigint)
+            ELSE :low::bigint END,
+       CASE WHEN :seen_before::bigint > 0 THEN pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint END
+  FROM (SELECT pg_current_snapshot() AS running) s
+
+-- name: own_transaction
+-- NULL while it has written nothing.
+SELECT pg_current_xact_id_if_assigned()::text::bigint
+
+-- name: read_mark
+SELECT low FROM {p}mark
+
+-- name: raise_mark
+UPDATE {p}mark SET low = :low::bigint WHERE low < :low::bigint
+
+-- name: ripen
+-- Messages whose time has come become due.
+UPDATE {p}message SET place = 1
+ WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint))
+                          ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+
+-- name: claim
+-- Rows are locked before the fence is drawn, so that the fences of a message only grow. Nothing is claimed while
+-- there are chores, unless :anyway.
+WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
+free AS MATERIALIZED (SELECT :anyway::boolean OR NOT ({{has_arrivals}} OR {{has_ripe}} OR {{has_late}}) AS yes),
+due AS MATERIALIZED (
+    SELECT seq, priority, due_at, place FROM {p}message
+     WHERE (SELECT yes FROM free) AND place = 1 AND due_at <= (SELECT now FROM clock)
+       AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+     ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+plain AS MATERIALIZED (
+    SELECT seq, priority, due_at, place FROM {p}message
+     WHERE (SELECT yes FROM free) AND seq > :low::bigint AND state = 0 AND place = 0
+     ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+picked AS MATERIALIZED (
+    SELECT seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
+      FROM (SELECT * FROM due UNION ALL SELECT * FROM plain) both_kinds
+     ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint),
+batch AS MATERIALIZED (
+    SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM picked LIMIT 1) any_picked),
+noted AS (
+    INSERT INTO {p}batch (fence, owner, worker, claimed_at, lease_until, open, plain_from, plain_to, others)
+    SELECT b.fence, :owner::text, :worker::text, c.now, c.now + :lease::bigint, p.open, p.plain_from, p.plain_to, p.others
+      FROM batch b, clock c,
+           (SELECT count(*) AS open, coalesce(min(seq) FILTER (WHERE place = 0), 0) AS plain_from,
+                   coalesce(max(seq) FILTER (WHERE place = 0), 0) AS plain_to,
+                   coalesce(array_agg(seq) FILTER (WHERE place <> 0), '{}') AS others
+              FROM picked) p)
+UPDATE {p}message m
+   SET fence = b.fence,
+       started_at = CASE WHEN p.ordinal <= :start::bigint THEN c.now ELSE m.started_at END,
+       attempts = m.attempts + CASE WHEN p.ordinal <= :start::bigint THEN 1 ELSE 0 END,
+       state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
+       place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
+       worker = :worker::text
+  FROM unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
+ WHERE m.seq = p.seq
+RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.ordering_key, m.correlation_id,
+          m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
+
+-- name: lock_batch
+SELECT lease_until > (SELECT {p}clock(:now::bigint)) FROM {p}batch WHERE fence = :fence::bigint AND owner = :owner::text FOR UPDATE
+
+-- name: members
+-- These messages as far as they were claimed with this fence.
+SELECT seq, state, coalesce(expires_at <= (SELECT {p}clock(:now::bigint)), false), topic, id, attempts, ordering_key FROM {p}message
+ WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint
+
+-- name: start
+UPDATE {p}message SET state = 3, attempts = attempts + 1, started_at = (SELECT {p}clock(:now::bigint))
+ WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint AND state = 2
+
+-- fragment: close_batch
+closed AS (
+    DELETE FROM {p}batch t USING b WHERE t.fence = b.fence AND b.open <= (SELECT count(*) FROM settled)),
+shrunk AS (
+    UPDATE {p}batch t SET open = b.open - (SELECT count(*) FROM settled)
+      FROM b WHERE t.fence = b.fence AND b.open > (SELECT count(*) FROM settled) AND EXISTS (SELECT FROM settled))
+SELECT seq FROM settled
+
+-- fragment: own_batch
+WITH b AS MATERIALIZED (
+    SELECT fence, open FROM {p}batch WHERE fence = :fence::bigint AND owner = :owner::text FOR UPDATE)
+
+-- name: settle_done
+{{own_batch}},
+settled AS (
+    UPDATE {p}message m SET state = 6, place = 0, finished_at = (SELECT {p}clock(:now::bigint))
+     WHERE m.seq = ANY (:seqs::bigint[]) AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
+    RETURNING m.seq),
+{{close_batch}}
+
+-- name: settle_forget
+{{own_batch}},
+settled AS (
+    DELETE FROM {p}message m
+     WHERE m.seq = ANY (:seqs::bigint[]) AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
+    RETURNING m.seq),
+{{close_batch}}
+
+-- name: settle_any
+-- :states are those of the table: 0 tries again (after a delay, or at its old time), 4 and 5 are dead, 6 is done.
+{{own_batch}},
+c AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
+settled AS (
+    UPDATE {p}message m
+       SET state = CASE WHEN w.state = 4 AND m.ordering_key IS NULL THEN 5 ELSE w.state END,
+           place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0
+                        WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
+           due_at = coalesce(c.now + w.delay, m.due_at),
+           finished_at = CASE WHEN w.state = 0 THEN 0 ELSE c.now END,
+           errors = m.errors + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
+           failed_at = CASE WHEN w.error IS NULL THEN m.failed_at ELSE c.now END,
+           last_error = coalesce(w.error, m.last_error)
+      FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[]) AS w (seq, state, delay, error), c
+     WHERE m.seq = w.seq AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
+    RETURNING m.seq),
+{{close_batch}}
+
+-- name: renew
+UPDATE {p}batch SET lease_until = (SELECT {p}clock(:now::bigint)) + :lease::bigint WHERE fence = :fence::bigint AND owner = :owner::text
+
+-- name: overdue_batches
+SELECT fence, owner FROM {p}batch WHERE lease_until <= (SELECT {p}clock(:now::bigint))
+ ORDER BY lease_until, fence LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
+
+-- name: open_members
+SELECT m.seq, m.state, m.topic, m.id, m.attempts FROM {p}batch b,
+       LATERAL (SELECT * FROM {p}message p WHERE p.seq BETWEEN b.plain_from AND b.plain_to AND p.place = 0
+                 UNION ALL
+                SELECT * FROM {p}message o WHERE o.seq = ANY (b.others)) m
+ WHERE b.fence = :fence::bigint AND m.fence = b.fence AND m.state IN (2, 3)
+ ORDER BY m.seq
+
+-- name: late
+SELECT seq, ordering_key FROM {p}message
+ WHERE expires_at IS NOT NULL AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint))
+ ORDER BY expires_at LIMIT :limit::bigint
+
+-- name: expire
+UPDATE {p}message SET state = 8, place = 0, finished_at = (SELECT {p}clock(:now::bigint))
+ WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place BETWEEN 1 AND 4
+                          ORDER BY seq FOR UPDATE SKIP LOCKED))
+RETURNING seq
+
+-- name: lock_any_batch
+SELECT FROM {p}batch WHERE fence = :fence::bigint FOR UPDATE

@@ -1,0 +1,246 @@
+// Reading: find the numbers of the messages through the index that fits, then their records.
+#include "store/postgres/reader.hpp"
+
+#include "core/validation.hpp"
+#include "store/contract/numbered_id.hpp"
+#include "store/postgres/row_state.hpp"
+#include "store/postgres/statements.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace posthorn::postgres {
+namespace {
+
+// Counting more rows than this one by one would take longer than anyone wants to wait.
+constexpr std::int64_t countable_max = 100'000;
+
+// Every statement that lists has the same filter, so its parameters are set by one function.
+template <typename Statement>
+arguments filtered(const message_filter& filter)
+{
+    const bool open_ended = filter.topic.ends_with('*');
+    const std::string_view topic = filter.topic;
+    arguments with;
+    with.set(Statement::after, filter.after_position)
+        .set_text_or_null(Statement::topic, open_ended ? std::string_view{} : topic)
+        .set_text_or_null(Statement::topic_start,
+                          open_ended ? topic.substr(0, topic.size() - 1) : std::string_view{})
+        .set_text_or_null(Statement::ordering_key, filter.ordering_key)
+        .set(Statement::created_before, filter.created_before)
+        .set_text_or_null(Statement::error, filter.error_contains)
+        .set(Statement::limit, static_cast<std::int64_t>(filter.limit));
+    return with;
+}
+
+std::vector<std::int64_t> numbers(const rows& found)
+{
+    std::vector<std::int64_t> result;
+    for (int row = 0; row < found.size(); ++row)
+        result.push_back(found.integer(row, 0));
+    return result;
+}
+
+std::vector<std::int64_t> merged(const std::vector<std::int64_t>& a,
+                                 const std::vector<std::int64_t>& b, std::size_t limit)
+{
+    std::vector<std::int64_t> result;
+    std::ranges::merge(a, b, std::back_inserter(result));
+    result.resize(std::min(result.size(), limit));
+    return result;
+}
+
+template <typename Statement>
+std::vector<std::int64_t> seqs(conversation& talk, const message_filter& filter)
+{
+    return numbers(talk.run(Statement::text, filtered<Statement>(filter)));
+}
+
+std::vector<std::int64_t> seqs_in_queue(conversation& talk, const message_filter& filter,
+                                        bool waits)
+{
+    using statement = sql::seqs_in_queue;
+    auto with = filtered<statement>(filter);
+    with.set_flag(statement::waits, waits);
+    return numbers(talk.run(statement::text, with));
+}
+
+std::vector<std::int64_t> seqs_in_state(conversation& talk, const message_filter& filter,
+                                        row_state state)
+{
+    using statement = sql::seqs_in_state;
+    auto with = filtered<statement>(filter);
+    with.set(statement::state, number(state));
+    return numbers(talk.run(statement::text, with));
+}
+
+message_record read_record(const rows& found, int row)
+{
+    const auto state = static_cast<row_state>(found.integer(row, 10));
+    message_record result;
+    result.position = found.integer(row, 0);
+    result.id = found.id(row, 1);
+    result.created_at = found.time(row, 2);
+    result.due_at = found.time(row, 3);
+    result.expires_at = found.time_or_none(row, 4);
+    result.fence = fence{found.integer(row, 5)};
+    result.started_at = found.time_or_none(row, 6);
+    result.finished_at = found.time_or_none(row, 7);
+    result.failed_at = found.time_or_none(row, 8);
+    result.attempts = static_cast<int>(found.integer(row, 9));
+    result.state = state_of(state, found.yes(row, 11));
+    result.started = state == row_state::started;
+    result.blocks_key = state == row_state::dead_blocking;
+    result.worker = found.text(row, 12);
+    result.priority = static_cast<int>(found.integer(row, 13));
+    result.errors = static_cast<int>(found.integer(row, 14));
+    result.redrives = static_cast<int>(found.integer(row, 15));
+    result.topic = found.text(row, 16);
+    result.ordering_key = found.text(row, 17);
+    result.correlation_id = found.text(row, 18);
+    result.causation_id = found.text(row, 19);
+    result.headers = core::headers_from_json(found.text(row, 20));
+    result.last_error = found.text(row, 21);
+    result.payload_bytes = static_cast<std::size_t>(found.integer(row, 22));
+    result.payload = found.text(row, 23);
+    result.lease_until = found.time_or_none(row, 24);
+    return result;
+}
+
+} // namespace
+
+std::optional<message_record> reader::find(message_id id)
+{
+    arguments which;
+    which.set(sql::find_message::hint, contract::number_in(id)).set(sql::find_message::id, id);
+    const auto found = talk_.run(sql::find_message::text, which);
+    if (found.empty())
+        return std::nullopt;
+    const auto seq = found.integer(0, 0);
+    auto all = records({&seq, 1}, true);
+    return all.empty() ? std::nullopt : std::optional{std::move(all.front())};
+}
+
+std::vector<message_record> reader::list(const message_filter& filter)
+{
+    return records(matching_seqs(filter), filter.with_payload);
+}
+
+std::vector<message_record> reader::records(std::span<const std::int64_t> which, bool with_payload)
+{
+    if (which.empty())
+        return {};
+    arguments with;
+    with.set(sql::records::seqs, which).set_flag(sql::records::with_payload, with_payload);
+    const auto found = talk_.run(sql::records::text, with);
+    std::vector<message_record> result;
+    for (int row = 0; row < found.size(); ++row)
+        result.push_back(read_record(found, row));
+    return result;
+}
+
+std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
+{
+    if (!filter.state)
+        return seqs<sql::seqs_of_all>(talk_, filter);
+    switch (*filter.state) {
+    case message_state::ready:
+        return merged(seqs_in_queue(talk_, filter, false), seqs<sql::seqs_of_plain>(talk_, filter),
+                      filter.limit);
+    case message_state::waiting: return seqs_in_queue(talk_, filter, true);
+    case message_state::claimed: return seqs<sql::seqs_of_claimed>(talk_, filter);
+    case message_state::dead: return seqs<sql::seqs_of_dead>(talk_, filter);
+    case message_state::done: return seqs_in_state(talk_, filter, row_state::done);
+    case message_state::cancelled: return seqs_in_state(talk_, filter, row_state::cancelled);
+    case message_state::expired: return seqs_in_state(talk_, filter, row_state::expired);
+    }
+    return {};
+}
+
+store_stats reader::count()
+{
+    store_stats result;
+    arguments now;
+    arguments plain;
+    arguments queue;
+    set_now(now, sql::time_now::now, world_);
+    set_now(queue, sql::count_queue::now, world_);
+    plain.set(sql::count_plain::limit, countable_max + 1);
+    const auto all = talk_.run_all({{sql::time_now::text, now},
+                                    {sql::count_plain::text, plain},
+                                    {sql::count_queue::text, queue},
+                                    {sql::count_dead::text, {}},
+                                    {sql::count_open::text, {}}});
+    result.ready = all[1].integer(0, 0);
+    result.exact = result.ready <= countable_max;
+    if (!result.exact)
+        result.ready = all[1].integer(0, 2);
+    auto oldest = all[1].time_or_none(0, 1);
+    for (int row = 0; row < all[2].size(); ++row) {
+        const bool later = all[2].yes(row, 1);
+        const auto count = all[2].integer(row, 2);
+        if (all[2].yes(row, 0)) {
+            result.waiting += count;
+        } else if (later) {
+            result.delayed += count;
+        } else {
+            result.ready += count;
+            const auto since = all[2].time(row, 3);
+            oldest = std::min(oldest.value_or(since), since);
+        }
+    }
+    result.dead = all[3].integer(0, 0);
+    result.blocked_keys = all[3].integer(0, 1);
+    result.claimed = all[4].integer(0, 0);
+    if (oldest)
+        result.oldest_ready = std::max(all[0].time(0, 0) - *oldest, duration::zero());
+    count_finished(result);
+    return result;
+}
+
+void reader::count_finished(store_stats& into)
+{
+    const auto size = talk_.run(sql::table_size::text);
+    const auto given_out = size.integer(0, 0);
+    const auto believed = size.integer(0, 1);
+    if (given_out > countable_max && believed > countable_max) {
+        into.exact = false;
+        into.done = std::max<std::int64_t>(0, believed - into.ready - into.delayed - into.waiting -
+                                                  into.claimed - into.dead);
+        return;
+    }
+    const auto found = talk_.run(sql::count_finished::text);
+    for (int row = 0; row < found.size(); ++row) {
+        const auto state = static_cast<row_state>(found.integer(row, 0));
+        auto& counter = state == row_state::done        ? into.done
+                        : state == row_state::cancelled ? into.cancelled
+                                                        : into.expired;
+        counter += found.integer(row, 1);
+    }
+}
+
+std::vector<blocked_key> reader::blocked_keys(std::size_t limit)
+{
+    arguments with;
+    with.set(sql::blocked_keys::limit, static_cast<std::int64_t>(limit));
+    const auto found = talk_.run(sql::blocked_keys::text, with);
+    std::vector<blocked_key> result;
+    for (int row = 0; row < found.size(); ++row)
+        result.push_back({.ordering_key = std::string(found.text(row, 0)),
+                          .dead_message = found.id(row, 1),
+                          .topic = std::string(found.text(row, 2)),
+                          .last_error = std::string(found.text(row, 3)),
+                          .since = found.time(row, 4),
+                          .waiting = found.integer(row, 5)});
+    return result;
+}
+
+std::optional<message_id> reader::blocker_of(std::string_view ordering_key)
+{
+    arguments with;
+    with.set_text(sql::blocker_of::ordering_key, ordering_key);
+    const auto found = talk_.run(sql::blocker_of::text, with);
+    return found.empty() ? std::nullopt : std::optional{found.id(0, 0)};
+}
+
+} // namespace posthorn::postgres

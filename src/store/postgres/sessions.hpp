@@ -1,0 +1,76 @@
+// The kinds of session: our own transaction, a reading one, and the caller's.
+#pragma once
+
+#include "store/contract/connection_pool.hpp"
+#include "store/contract/session.hpp"
+#include "store/postgres/conversation.hpp"
+#include "store/postgres/keeper.hpp"
+#include "store/postgres/queue.hpp"
+#include "store/postgres/reader.hpp"
+#include "store/postgres/writer.hpp"
+
+#include <memory>
+
+namespace posthorn::postgres {
+
+using pool = contract::connection_pool<connection>;
+
+/// What all of them share: the four parts of the contract over one conversation.
+class session_base : public contract::session {
+public:
+    session_base(connection& db, conversation::purpose why, const posthorn::environment& world,
+                 const posthorn::limits& bounds, frontier& front)
+        : talk_(db, why),
+          world_(world),
+          bounds_(bounds),
+          writer_(talk_, world),
+          queue_(talk_, world, front),
+          reader_(talk_, world),
+          keeper_(talk_, world)
+    {}
+
+    contract::message_writer& writer() override { return writer_; }
+    postgres::queue& queue() override { return queue_; }
+    contract::message_reader& reader() override { return reader_; }
+    contract::message_keeper& keeper() override { return keeper_; }
+    const posthorn::environment& environment() const override { return world_; }
+    const posthorn::limits& limits() const override { return bounds_; }
+
+protected:
+    conversation talk_;
+
+private:
+    const posthorn::environment& world_;
+    const posthorn::limits& bounds_;
+    postgres::writer writer_;
+    postgres::queue queue_;
+    postgres::reader reader_;
+    postgres::keeper keeper_;
+};
+
+/// A transaction of our own.
+class owned_session final : public session_base {
+public:
+    owned_session(pool& from, conversation::purpose why, const posthorn::environment& world,
+                  const posthorn::limits& bounds, frontier& front);
+    ~owned_session() override;
+
+    void commit() override { talk_.commit(); }
+    void rollback() override { talk_.rollback(); }
+
+private:
+    owned_session(pool& from, pool::turn turn, conversation::purpose why,
+                  const posthorn::environment& world, const posthorn::limits& bounds,
+                  frontier& front);
+
+    pool& pool_;
+    pool::turn turn_;
+};
+
+/// A connection from the pool that the server has not left.
+[[nodiscard]] pool::turn take_alive(pool& from);
+
+/// Gives a connection back in a state that the next user expects, or not at all.
+void leave_clean(pool& to, pool::turn& which) noexcept;
+
+} // namespace posthorn::postgres

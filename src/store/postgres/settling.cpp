@@ -1,0 +1,141 @@
+// Choosing the statements: one for a batch that is done, another where outcomes differ.
+#include "store/postgres/settling.hpp"
+
+#include "store/postgres/row_state.hpp"
+#include "store/postgres/statements.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace posthorn::postgres {
+namespace {
+
+std::int64_t state_for(const core::decision& what)
+{
+    switch (what.become) {
+    case settled_as::done: return number(row_state::done);
+    case settled_as::dead:
+        return number(what.blocks_key ? row_state::dead_blocking : row_state::dead);
+    default: return number(row_state::ready);
+    }
+}
+
+template <typename Statement>
+arguments own_batch(std::string_view owner, fence number, const environment& world)
+{
+    arguments with;
+    set_now(with, Statement::now, world);
+    with.set_text(Statement::owner, owner).set(Statement::fence, number);
+    return with;
+}
+
+} // namespace
+
+settling::settling(std::string_view owner, fence which, std::span<const contract::decided> what,
+                   bool keep_done, const environment& world)
+    : what_(what)
+{
+    std::vector<std::int64_t> all;
+    std::vector<std::int64_t> done;
+    std::vector<const contract::decided*> others;
+    std::unordered_set<std::int64_t> seen; // a receipt may stand twice in one call
+    for (const auto& each : what) {
+        if (!seen.insert(each.receipt.position).second)
+            continue;
+        all.push_back(each.receipt.position);
+        if (each.what.become == settled_as::done)
+            done.push_back(each.receipt.position);
+        if (each.what.become != settled_as::done || keep_done)
+            others.push_back(&each);
+    }
+    arguments lock = own_batch<sql::lock_batch>(owner, which, world);
+    statements_.push_back({sql::lock_batch::text, std::move(lock)});
+    arguments heads;
+    heads.set(sql::lock_heads_of::seqs, std::span<const std::int64_t>(all));
+    statements_.push_back({sql::lock_heads_of::text, std::move(heads)});
+
+    if (done.size() == all.size()) {
+        add_uniform(keep_done ? sql::settle_done::text : sql::settle_forget::text, owner, which,
+                    done, world);
+    } else {
+        if (!keep_done && !done.empty())
+            add_uniform(sql::settle_forget::text, owner, which, done, world);
+        add_mixed(owner, which, others, world);
+    }
+
+    arguments move;
+    set_now(move, sql::move_heads_of_on::now, world);
+    move.set(sql::move_heads_of_on::seqs, std::span<const std::int64_t>(all));
+    statements_.push_back({sql::move_heads_of_on::text, std::move(move)});
+}
+
+// Both statements have the same parameters, but number them as they please.
+void settling::add_uniform(const contract::named_statement& which, std::string_view owner,
+                           fence number, std::span<const std::int64_t> seqs,
+                           const environment& world)
+{
+    prepared added{which, {}, true};
+    if (which.index == sql::settle_done::text.index) {
+        added.with = own_batch<sql::settle_done>(owner, number, world);
+        added.with.set(sql::settle_done::seqs, seqs);
+    } else {
+        added.with.set_text(sql::settle_forget::owner, owner)
+            .set(sql::settle_forget::fence, number)
+            .set(sql::settle_forget::seqs, seqs);
+    }
+    statements_.push_back(std::move(added));
+}
+
+void settling::add_mixed(std::string_view owner, fence number,
+                         std::span<const contract::decided* const> what, const environment& world)
+{
+    using statement = sql::settle_any;
+    std::vector<std::int64_t> seqs;
+    std::vector<std::int64_t> states;
+    std::vector<std::optional<std::int64_t>> delays;
+    std::vector<std::string_view> errors;
+    for (const auto* each : what) {
+        const auto& decision = each->what;
+        const bool retrying = decision.become == settled_as::retrying;
+        seqs.push_back(each->receipt.position);
+        states.push_back(state_for(decision));
+        delays.push_back(retrying ? std::optional{decision.delay.count()} : std::nullopt);
+        errors.push_back(decision.become == settled_as::released ? std::string_view{}
+                                                                 : decision.error);
+    }
+    prepared added{statement::text, own_batch<statement>(owner, number, world), true};
+    added.with.set(statement::seqs, std::span<const std::int64_t>(seqs))
+        .set(statement::states, std::span<const std::int64_t>(states))
+        .set(statement::delays, std::span<const std::optional<std::int64_t>>(delays))
+        .set_or_null(statement::errors, errors);
+    statements_.push_back(std::move(added));
+}
+
+std::vector<step> settling::steps() const
+{
+    std::vector<step> result;
+    for (const auto& each : statements_)
+        result.push_back({each.which, each.with});
+    return result;
+}
+
+std::vector<settled_as> settling::answers(const std::vector<rows>& results) const
+{
+    std::unordered_set<std::int64_t> settled;
+    for (std::size_t i = 0; i < statements_.size(); ++i)
+        for (int row = 0; statements_[i].settles && row < results[i].size(); ++row)
+            settled.insert(results[i].integer(row, 0));
+    // A receipt that stands twice gets the answer to its first outcome twice.
+    std::unordered_map<std::int64_t, settled_as> first;
+    std::vector<settled_as> answers;
+    answers.reserve(what_.size());
+    for (const auto& [receipt, decision] : what_)
+        answers.push_back(settled.contains(receipt.position)
+                              ? first.emplace(receipt.position, decision.become).first->second
+                              : settled_as::lost);
+    return answers;
+}
+
+} // namespace posthorn::postgres

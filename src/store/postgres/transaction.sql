@@ -1,0 +1,28 @@
+-- Beginning and ending transactions of our own.
+
+-- name: begin_writing
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
+
+-- name: begin_reading
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: begin_many
+SAVEPOINT posthorn_many
+
+-- name: end_many
+RELEASE SAVEPOINT posthorn_many
+
+-- name: undo_many
+ROLLBACK TO SAVEPOINT posthorn_many
+
+-- name: set_locally
+-- Behind a pooler the session is not ours: what we want of it holds for this transaction only.
+SELECT set_config('lock_timeout', :lock_timeout::bigint::text, true), set_config('statement_timeout', :statement_timeout::bigint::text, true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
