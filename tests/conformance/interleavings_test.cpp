@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -196,6 +198,7 @@ TEST_P(interleavings, an_acknowledgement_and_a_reaping_cannot_both_win)
     receipt claimed;
     settled_as answer{};
     std::map<message_id, settled_as> reaped;
+    std::set<bool> seen;
     in_every_order(
         {in_a_transaction([&](transaction& tx) {
              answer = box().acknowledge(tx, alice, {&claimed, 1}).answers.at(0);
@@ -209,12 +212,14 @@ TEST_P(interleavings, an_acknowledgement_and_a_reaping_cannot_both_win)
         [&] {
             const bool taken_back =
                 reaped.contains(claimed.id) && reaped[claimed.id] != settled_as::lost;
+            seen.insert(taken_back);
             EXPECT_EQ(answer, taken_back ? settled_as::lost : settled_as::done);
             EXPECT_EQ(state_of(claimed.id),
                       taken_back ? message_state::ready : message_state::done);
             EXPECT_EQ(look(claimed.id).attempts, 1);
             EXPECT_EQ(acknowledge(claimed), settled_as::lost) << "once is enough";
         });
+    EXPECT_EQ(seen.size(), 2U) << "each of them wins when it comes first";
 }
 
 // Proves: OUT-09, OUT-10, I18
@@ -223,6 +228,7 @@ TEST_P(interleavings, an_acknowledgement_and_a_cancel_cannot_both_win)
     receipt claimed;
     settled_as answer{};
     cancel_answer cancelled{};
+    std::set<bool> seen;
     in_every_order(
         {in_a_transaction([&](transaction& tx) {
              answer = box().acknowledge(tx, alice, {&claimed, 1}).answers.at(0);
@@ -234,11 +240,13 @@ TEST_P(interleavings, an_acknowledgement_and_a_cancel_cannot_both_win)
         },
         [&] {
             const bool done = answer == settled_as::done;
+            seen.insert(done);
             EXPECT_TRUE(done || answer == settled_as::lost) << to_string(answer);
             EXPECT_THAT(cancelled, done ? AnyOf(cancel_answer::too_late, cancel_answer::pending)
                                         : AnyOf(cancel_answer::cancelled, cancel_answer::pending));
             EXPECT_EQ(state_of(claimed.id), done ? message_state::done : message_state::cancelled);
         });
+    EXPECT_EQ(seen.size(), 2U) << "each of them wins when it comes first";
 }
 
 // Proves: OUT-09, I18
@@ -247,6 +255,7 @@ TEST_P(interleavings, what_is_cancelled_never_starts)
     receipt claimed;
     start_answer started{};
     cancel_answer cancelled{};
+    std::set<bool> seen;
     in_every_order(
         {in_a_transaction([&](transaction& tx) {
              started = tx.session().queue().start(alice.token, claimed.fence, {&claimed, 1}).at(0);
@@ -258,12 +267,14 @@ TEST_P(interleavings, what_is_cancelled_never_starts)
         },
         [&] {
             const bool runs = started == start_answer::started;
+            seen.insert(runs);
             EXPECT_THAT(cancelled, runs ? AnyOf(cancel_answer::too_late, cancel_answer::pending)
                                         : AnyOf(cancel_answer::cancelled, cancel_answer::pending));
             EXPECT_EQ(state_of(claimed.id),
                       runs ? message_state::claimed : message_state::cancelled);
             EXPECT_EQ(acknowledge(claimed), runs ? settled_as::done : settled_as::lost);
         });
+    EXPECT_EQ(seen.size(), 2U) << "each of them wins when it comes first";
 }
 
 // Proves: OUT-07
@@ -272,6 +283,7 @@ TEST_P(interleavings, of_two_with_one_dedup_key_the_loser_hears_of_the_winner)
     std::string key;
     enqueued first;
     enqueued second;
+    std::set<bool> seen;
     in_every_order(
         {in_a_transaction([&](transaction& tx) {
              first = enqueue(tx, {"orders", "first"}, {.dedup_key = key});
@@ -282,10 +294,12 @@ TEST_P(interleavings, of_two_with_one_dedup_key_the_loser_hears_of_the_winner)
         [&] { key += 'd'; },
         [&] {
             EXPECT_NE(first.duplicate, second.duplicate);
+            seen.insert(first.duplicate);
             EXPECT_EQ(first.id, second.id);
             EXPECT_EQ(look(first.id).payload, first.duplicate ? "second" : "first");
             EXPECT_THAT(claimed_ids(), ElementsAre(first.id));
         });
+    EXPECT_EQ(seen.size(), 2U) << "each of them wins when it comes first";
 }
 
 // Proves: OUT-07, I1
