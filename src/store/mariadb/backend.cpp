@@ -60,7 +60,7 @@ backend::backend(settings where, const store_options& options)
 std::unique_ptr<owned_session> backend::session_for(owned_session::purpose why)
 {
     return until_reached(options_.environment, [&] {
-        return std::make_unique<owned_session>(connections_, connections_.take(), why,
+        return std::make_unique<owned_session>(connections_, connections_.take(), why, front_,
                                                options_.environment, options_.limits);
     });
 }

@@ -28,6 +28,7 @@ private:
     settings where_;
     store_options options_;
     pool connections_;
+    ready_front front_;
     std::atomic<bool> was_idle_ = false; ///< the last claim found nothing
 };
 

@@ -29,7 +29,8 @@ struct loan {
 class borrowed_session final : private loan, public session_base {
 public:
     borrowed_session(MYSQL* lent, const borrow_options& with)
-        : loan(lent, with), session_base(loan::db, loan::options.environment, loan::options.limits)
+        : loan(lent, with),
+          session_base(loan::db, nullptr, loan::options.environment, loan::options.limits)
     {}
 
     mariadb::writer& writer() override { return checked().session_base::writer(); }

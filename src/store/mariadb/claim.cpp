@@ -22,8 +22,9 @@ bool priority_walk::next()
     return true;
 }
 
-claim_choice::claim_choice(connection& db, timestamp now, std::size_t limit, bool look_into_queue)
-    : db_(db), now_(now), limit_(limit)
+claim_choice::claim_choice(connection& db, timestamp now, std::size_t limit, bool look_into_queue,
+                           ready_front* front)
+    : db_(db), now_(now), limit_(limit), front_(front)
 {
     bool plain_had_their_turn = false;
     priority_walk walk(db_);
@@ -55,12 +56,18 @@ void claim_choice::take_unprioritised(bool queue_too)
     };
     std::size_t p = 0;
     std::size_t q = 0;
+    std::int64_t last_taken = 0;
     while (room() > 0 && (p < plain.size() || q < queued.size())) {
-        if (p == plain.size() || (q < queued.size() && rank(queued[q]) < rank(plain[p])))
+        if (p == plain.size() || (q < queued.size() && rank(queued[q]) < rank(plain[p]))) {
             add(std::move(queued[q++]), true);
-        else
+        } else {
+            last_taken = plain[p].receipt.position;
             add(std::move(plain[p++]), false);
+        }
     }
+    // What was locked and not taken is still ahead.
+    if (front_ != nullptr && last_taken > 0)
+        front_->took(last_taken);
 }
 
 std::vector<delivery> claim_choice::read_queue(std::int64_t urgency)
@@ -87,16 +94,42 @@ std::vector<delivery> claim_choice::read_queue(std::int64_t urgency)
     return result;
 }
 
-std::vector<delivery> claim_choice::read_ready()
+std::vector<std::int64_t> claim_choice::lock_ready()
 {
-    std::vector<delivery> result;
+    std::vector<std::int64_t> result;
+    const auto& clock = *db_.environment().clock;
+    const auto began = clock.monotonic();
+    const auto after = front_ != nullptr ? front_->search_after(began) : 0;
+    const auto wanted = room();
     {
         using statement = sql::next_ready;
         auto row = db_.use(statement::text);
-        row.bind(statement::limit, static_cast<std::int64_t>(room()));
+        row.bind(statement::after, after).bind(statement::limit, static_cast<std::int64_t>(wanted));
         while (row.step())
-            result.emplace_back().receipt.position = row.integer(0);
+            result.push_back(row.integer(0));
     }
+    if (front_ != nullptr && after == 0)
+        front_->walked(began, clock.monotonic());
+    if (result.size() == wanted || after == 0)
+        return result;
+    std::vector<std::int64_t> earlier;
+    {
+        using statement = sql::earlier_ready;
+        auto row = db_.use(statement::text);
+        row.bind(statement::until, after)
+            .bind(statement::limit, static_cast<std::int64_t>(wanted - result.size()));
+        while (row.step())
+            earlier.push_back(row.integer(0));
+    }
+    result.insert(result.begin(), earlier.begin(), earlier.end());
+    return result;
+}
+
+std::vector<delivery> claim_choice::read_ready()
+{
+    std::vector<delivery> result;
+    for (const auto seq : lock_ready())
+        result.emplace_back().receipt.position = seq;
     add_messages(result);
     for (auto& each : result)
         each.due_at = each.created_at;

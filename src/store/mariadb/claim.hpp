@@ -4,6 +4,7 @@
 
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/ready_front.hpp"
 #include <posthorn/delivery.hpp>
 
 #include <cstddef>
@@ -37,7 +38,8 @@ private:
 /// caller records it.
 class claim_choice {
 public:
-    claim_choice(connection& db, timestamp now, std::size_t limit, bool look_into_queue);
+    claim_choice(connection& db, timestamp now, std::size_t limit, bool look_into_queue,
+                 ready_front* front);
 
     std::vector<delivery> deliveries;
     std::vector<batch_record::member> members; ///< in the same order
@@ -47,6 +49,7 @@ private:
     void take_unprioritised(bool queue_too);
     std::vector<delivery> read_queue(std::int64_t urgency);
     std::vector<delivery> read_ready();
+    std::vector<std::int64_t> lock_ready();
     void add_messages(std::vector<delivery>& to);
     void add(delivery&& which, bool queued);
     [[nodiscard]] std::size_t room() const { return limit_ - deliveries.size(); }
@@ -54,6 +57,7 @@ private:
     connection& db_;
     timestamp now_;
     std::size_t limit_;
+    ready_front* front_;
 };
 
 } // namespace posthorn::mariadb

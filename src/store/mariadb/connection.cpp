@@ -103,6 +103,13 @@ void connection::open(const settings& with)
                            with.password.c_str(), with.database.c_str(), with.port,
                            text_or_null(with.socket), 0) == nullptr)
         throw_error(complaint_of(db_), "connect");
+    // The client library goes on in the open when the server knows no encryption.
+    using encryption = settings::encryption;
+    if ((with.tls == encryption::require || with.tls == encryption::verify) &&
+        mysql_get_ssl_cipher(db_) == nullptr)
+        throw error(error_code::unavailable,
+                    "MariaDB: the server does not encrypt its connections, and tls=require or "
+                    "tls=verify asks for that");
 }
 
 // The default isolation locks gaps between rows, so that an idle claim would block enqueues. A

@@ -110,6 +110,22 @@ void ledger::finish(const std::vector<leaving>& which, place as, const delivery_
 
 void ledger::finish_plain(const std::vector<leaving>& which, place as, const delivery_trace& trace)
 {
+    const auto started_at = which.front().started_at;
+    if (std::ranges::all_of(which,
+                            [&](const leaving& each) { return each.started_at == started_at; })) {
+        const auto seqs = json_list(seqs_of(which));
+        using together = sql::finish_plain_together;
+        db_.use(together::text)
+            .bind_ascii(together::list, seqs)
+            .bind(together::state, number(as))
+            .bind(together::now, now_)
+            .bind(together::started_at, started_at)
+            .bind(together::attempts, std::int64_t{started_at.has_value()})
+            .bind(together::fence, trace.fence)
+            .bind_bytes_or_null(together::worker, trace.worker)
+            .run();
+        return;
+    }
     const auto list = endings(which);
     using statement = sql::finish_plain;
     db_.use(statement::text)

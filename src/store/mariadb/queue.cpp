@@ -27,15 +27,20 @@ queue::sight queue::look()
     return {.now = row.time(0),
             .arrived = row.integer(1) != 0,
             .expirable = row.integer(2) != 0,
-            .queued = row.integer(3) != 0,
-            .plain = row.integer(4) != 0};
+            .queued = row.integer(3) != 0};
 }
 
 bool queue::any_due()
 {
     const auto seen = look();
-    if (seen.plain || seen.arrived || seen.expirable)
+    if (seen.arrived || seen.expirable)
         return true;
+    {
+        auto row = db_.use(sql::any_ready::text);
+        row.step();
+        if (row.integer(0) != 0)
+            return true;
+    }
     priority_walk walk(db_);
     while (seen.queued && walk.next())
         if (walk.due_since() <= seen.now)
@@ -53,7 +58,7 @@ batch queue::claim(const contract::claim_request& request)
             if (keys(db_).admit_arrived(admitted_at_once) < admitted_at_once)
                 break;
 
-    claim_choice choice(db_, seen.now, request.limit, seen.queued || seen.arrived);
+    claim_choice choice(db_, seen.now, request.limit, seen.queued || seen.arrived, front_);
     batch result;
     result.claimed_at = seen.now;
     result.lease_until = seen.now + request.lease;

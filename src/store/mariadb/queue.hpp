@@ -4,6 +4,7 @@
 #include "store/contract/message_queue.hpp"
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/ready_front.hpp"
 
 #include <optional>
 
@@ -11,9 +12,10 @@ namespace posthorn::mariadb {
 
 class queue final : public contract::message_queue {
 public:
-    explicit queue(connection& db) : db_(db) {}
+    /// Without a front, claims search from the beginning.
+    explicit queue(connection& db, ready_front* front = nullptr) : db_(db), front_(front) {}
 
-    /// Whether a claim would find anything to do. One statement that locks nothing, mostly.
+    /// Whether a claim would find anything to do. Two statements that lock nothing, mostly.
     [[nodiscard]] bool any_due();
 
     batch claim(const contract::claim_request& request) override;
@@ -34,7 +36,6 @@ private:
         bool arrived = false;
         bool expirable = false;
         bool queued = false;
-        bool plain = false;
     };
     [[nodiscard]] sight look();
     void record_claim(const contract::claim_request& request, batch& claimed,
@@ -47,6 +48,7 @@ private:
     std::size_t expire_due(timestamp now, std::size_t limit);
 
     connection& db_;
+    ready_front* front_;
 };
 
 } // namespace posthorn::mariadb

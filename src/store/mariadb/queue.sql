@@ -7,8 +7,10 @@
 SELECT CAST(COALESCE(:now, {{clock}}) AS SIGNED),
        EXISTS (SELECT 1 FROM {p}queue WHERE place = 0),
        EXISTS (SELECT 1 FROM {p}queue WHERE place IN (0, 1, 2) AND expires_at <= COALESCE(:now, {{clock}})),
-       EXISTS (SELECT 1 FROM {p}queue WHERE place = 1),
-       EXISTS (SELECT 1 FROM {p}ready)
+       EXISTS (SELECT 1 FROM {p}queue WHERE place = 1)
+
+-- name: any_ready
+SELECT EXISTS (SELECT 1 FROM {p}ready)
 
 -- name: arrived
 SELECT seq, ordering_key FROM {p}queue FORCE INDEX ({p}queue_place)
@@ -48,7 +50,10 @@ SELECT seq, due_at, expires_at, attempts, ordering_key FROM {p}queue FORCE INDEX
  ORDER BY due_at, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: next_ready
-SELECT seq FROM {p}ready ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
+SELECT seq FROM {p}ready FORCE INDEX (PRIMARY) WHERE seq > :after ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: earlier_ready
+SELECT seq FROM {p}ready FORCE INDEX (PRIMARY) WHERE seq <= :until ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: messages_of
 SELECT m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers
@@ -111,6 +116,11 @@ SELECT 1 FROM {p}finished WHERE seq = :seq AND fence = :fence AND state IN (7, 8
 
 -- fragment: endings
 JSON_TABLE(:list, '$[*]' COLUMNS (seq BIGINT PATH '$[0]', started_at BIGINT PATH '$[1]')) l
+
+-- name: finish_plain_together
+-- Messages that were never in the queue and have started together, as whole batches do.
+INSERT INTO {p}finished (seq, state, finished_at, started_at, attempts, fence, worker)
+SELECT l.seq, :state, :now, :started_at, :attempts, :fence, :worker FROM {{list}}
 
 -- name: finish_plain
 -- Messages that were never in the queue: this was their first and only delivery.

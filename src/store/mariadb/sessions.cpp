@@ -7,9 +7,9 @@
 
 namespace posthorn::mariadb {
 
-owned_session::owned_session(pool& from, pool::turn turn, purpose why,
+owned_session::owned_session(pool& from, pool::turn turn, purpose why, ready_front& front,
                              const posthorn::environment& world, const posthorn::limits& bounds)
-    : session_base(*turn, world, bounds), pool_(from), turn_(std::move(turn))
+    : session_base(*turn, &front, world, bounds), pool_(from), turn_(std::move(turn))
 {
     try {
         if (why == purpose::read)

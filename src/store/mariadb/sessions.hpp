@@ -16,8 +16,15 @@ using pool = contract::connection_pool<connection>;
 /// What all of them share: the four parts of the contract over one connection.
 class session_base : public contract::session {
 public:
-    session_base(connection& db, const posthorn::environment& world, const posthorn::limits& bounds)
-        : db_(db), world_(world), bounds_(bounds), writer_(db), queue_(db), reader_(db), keeper_(db)
+    session_base(connection& db, ready_front* front, const posthorn::environment& world,
+                 const posthorn::limits& bounds)
+        : db_(db),
+          world_(world),
+          bounds_(bounds),
+          writer_(db),
+          queue_(db, front),
+          reader_(db),
+          keeper_(db)
     {}
 
     mariadb::writer& writer() override { return writer_; }
@@ -45,8 +52,8 @@ class owned_session final : public session_base {
 public:
     enum class purpose { write, read };
 
-    owned_session(pool& from, pool::turn turn, purpose why, const posthorn::environment& world,
-                  const posthorn::limits& bounds);
+    owned_session(pool& from, pool::turn turn, purpose why, ready_front& front,
+                  const posthorn::environment& world, const posthorn::limits& bounds);
     owned_session(const owned_session&) = delete;
     owned_session& operator=(const owned_session&) = delete;
     ~owned_session() override;

@@ -11,6 +11,7 @@
 namespace posthorn::test {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -172,6 +173,23 @@ TEST_F(fault, a_wrong_password_is_refused_and_never_repeated_in_words)
     EXPECT_EQ(failure.code(), error_code::unavailable);
     EXPECT_FALSE(failure.retryable());
     EXPECT_THAT(failure.what(), Not(HasSubstr("s3cr")));
+}
+
+// A server without encryption is refused before anything is asked of it; one with it is taken.
+TEST_F(fault, encryption_that_is_required_is_there_or_the_connection_is_not)
+{
+    if (root.run("SELECT @@have_ssl") == "YES") {
+        auto db = mariadb::open(database.url("?tls=require"));
+        enqueue(db, some);
+        return;
+    }
+    for (const auto* how : {"?tls=require", "?tls=verify"}) {
+        const auto failure = error_of([&] { (void)mariadb::open(database.url(how)); });
+        EXPECT_EQ(failure.code(), error_code::unavailable);
+        EXPECT_FALSE(failure.retryable());
+        EXPECT_THAT(failure.what(),
+                    AnyOf(HasSubstr("does not encrypt"), HasSubstr("SSL is required")));
+    }
 }
 
 TEST_F(fault, a_password_may_hold_any_character_and_come_from_a_file)
