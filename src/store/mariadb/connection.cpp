@@ -85,8 +85,11 @@ void connection::open(const settings& with)
     const unsigned no_files = 0;
     const auto patience = whole_seconds(with.connect_timeout);
     // A server that is gone without a word is noticed, but never while it may still be working.
+    const bool for_ever = with.statement_timeout == duration::zero();
     const auto silence =
-        whole_seconds(with.lock_timeout + with.statement_timeout + std::chrono::seconds{10});
+        for_ever
+            ? 0U
+            : whole_seconds(with.lock_timeout + with.statement_timeout + std::chrono::seconds{10});
     mysql_optionsv(db_, MYSQL_OPT_RECONNECT, &no);
     mysql_optionsv(db_, MYSQL_OPT_LOCAL_INFILE, &no_files);
     mysql_optionsv(db_, MYSQL_OPT_CONNECT_TIMEOUT, &patience);

@@ -1,5 +1,6 @@
 // Many workers, few keys: never two of one key at once, always in order, and nothing is left over.
 #include "integration/mariadb/fresh_database.hpp"
+#include <posthorn/testing/manual_clock.hpp>
 
 #include <gtest/gtest.h>
 
@@ -126,6 +127,34 @@ TEST(plain_under_load, no_message_is_skipped_when_a_slow_transaction_commits_las
     const auto late = box.claim(who);
     ASSERT_EQ(late.size(), 1U);
     EXPECT_EQ(late.deliveries.front().receipt.id, first);
+}
+
+// A claim begins where the last one ended, and still finds what was committed late, backlog or not.
+// Proves: I9
+TEST(plain_under_load, what_commits_late_is_found_although_others_keep_coming)
+{
+    migrated_database database;
+    const auto clock = std::make_shared<testing::manual_clock>();
+    auto world = environment::system();
+    world.clock = clock;
+    auto db = mariadb::open(database.url(), {.environment = world});
+    native_client slow(database.name);
+    mariadb::borrowed_transaction tx(slow.handle(), {.environment = world});
+    slow.run("START TRANSACTION");
+    const auto late = enqueue(tx, {.topic = "t", .payload = "late"}).id;
+    enqueue(db, std::vector<outgoing>(50, {.message = {.topic = "t", .payload = "early"}}));
+    outbox box(db);
+    const owner who{.token = "token"};
+    const auto claims_late_one = [&] {
+        const auto claimed = box.claim(who, {.limit = 10});
+        EXPECT_EQ(claimed.size(), 10U);
+        return claimed.deliveries.front().receipt.id == late;
+    };
+    EXPECT_FALSE(claims_late_one());
+    slow.run("COMMIT");
+    EXPECT_FALSE(claims_late_one()) << "a hint that is never used";
+    clock->advance(std::chrono::milliseconds{100});
+    EXPECT_TRUE(claims_late_one());
 }
 
 } // namespace
