@@ -34,6 +34,7 @@ protected:
     owner worker{.token = "token", .worker = "worker"};
 };
 
+// Proves: OUT-01, I1
 TEST_P(lent_transaction, a_message_exists_if_the_application_commits)
 {
     app.run("START TRANSACTION");
@@ -130,6 +131,7 @@ TEST_P(lent_transaction, a_dedup_key_that_was_used_after_its_first_look_is_known
     app.run("COMMIT");
 }
 
+// Proves: F16
 TEST_P(lent_transaction, after_a_deadlock_it_is_over)
 {
     app.run("CREATE TABLE accounts (id INT PRIMARY KEY, total INT)");

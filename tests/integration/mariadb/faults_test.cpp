@@ -107,7 +107,7 @@ TEST_F(fault, a_server_that_is_away_is_unavailable_until_it_is_back)
     EXPECT_EQ(count_messages(db).ready, 1);
 }
 
-// Proves: I16
+// Proves: I15, F4
 TEST_F(fault, a_commit_whose_reply_is_lost_is_in_doubt_and_not_repeated)
 {
     tcp_gate gate("127.0.0.1", server_address::of_tests().port);
@@ -210,7 +210,7 @@ TEST_F(fault, a_password_may_hold_any_character_and_come_from_a_file)
     root.run("DROP USER " + user + "@'%'");
 }
 
-// Proves: OUT-14
+// Proves: OUT-20
 TEST_F(fault, a_user_with_execute_alone_can_enqueue_and_nothing_else)
 {
     const auto user = "u" + std::to_string(environment::system().random->bits() % 1'000'000'000);

@@ -57,7 +57,7 @@ private:
     std::vector<std::string> complaints_;
 };
 
-// Proves: OUT-08, I8
+// Proves: OUT-06, I8
 TEST(keys_under_load, messages_of_a_key_run_one_by_one_and_in_order)
 {
     migrated_database database;
