@@ -134,12 +134,10 @@ bool connection::is_alive()
 {
     if (PQstatus(db_) != CONNECTION_OK)
         return false;
-    // A server that has gone away has closed the socket: there is something to read, namely its
-    // end. A live idle connection is silent, or has a notice for us.
+    // An idle connection is silent. If there is something to read, it is the server's last word or
+    // the end itself; a rare notice costs a new connection, a statement sent to nobody a doubt.
     pollfd waiting{.fd = PQsocket(db_), .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, 0) <= 0)
-        return true;
-    return PQconsumeInput(db_) == 1 && PQstatus(db_) == CONNECTION_OK;
+    return poll(&waiting, 1, 0) <= 0;
 }
 
 std::string connection::name_of(const contract::named_statement& which) const
