@@ -69,11 +69,14 @@ request read(const std::vector<std::string>& arguments)
     return result;
 }
 
-std::string server_url(const char* variable)
+// A quick run says nothing about speed, so the servers of the tests will do.
+std::string server_url(const std::string& engine, bool quick)
 {
-    const char* url = std::getenv(variable);
-    if (url == nullptr)
-        throw std::runtime_error(std::string(variable) +
+    const char* url = std::getenv(("POSTHORN_BENCH_" + engine).c_str());
+    if (url == nullptr && quick)
+        url = std::getenv(("POSTHORN_TEST_" + engine).c_str());
+    if (url == nullptr || *url == '\0')
+        throw std::runtime_error("POSTHORN_BENCH_" + engine +
                                  " does not name a server; run this through ./dev bench");
     return url;
 }
@@ -99,9 +102,9 @@ int main(int argc, char** argv)
         if (plan.wants("sqlite"))
             bench::run_sqlite(plan.sqlite, all);
         if (plan.wants("postgres"))
-            bench::run_postgres(server_url("POSTHORN_BENCH_POSTGRESQL"), plan.server, all);
+            bench::run_postgres(server_url("POSTGRESQL", plan.quick), plan.server, all);
         if (plan.wants("mariadb"))
-            bench::run_mariadb(server_url("POSTHORN_BENCH_MARIADB"), plan.server, all);
+            bench::run_mariadb(server_url("MARIADB", plan.quick), plan.server, all);
         const bool reached = all.print(plan.json_path);
         return reached || plan.quick ? EXIT_SUCCESS : EXIT_FAILURE;
     } catch (const std::exception& failure) {

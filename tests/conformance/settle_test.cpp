@@ -203,6 +203,21 @@ TEST_P(settling, receipts_of_several_batches_go_into_one_call_in_any_order)
 }
 
 // Proves: OUT-10, I4
+TEST_P(settling, messages_with_ids_of_the_callers_own_settle_for_good)
+{
+    const auto world = environment::system();
+    std::vector<message_id> ids;
+    for (int i = 0; i < 3; ++i)
+        ids.push_back(add("orders", {.id = message_id{uuid::version_7(now(), *world.random)}}));
+    ids.push_back(add());
+
+    EXPECT_EQ(box().acknowledge(alice, claim().receipts()).settled(), 4U);
+
+    EXPECT_THAT(states_of(ids), Each(message_state::done));
+    EXPECT_EQ(count_messages(db()).claimed, 0);
+}
+
+// Proves: OUT-11, I4
 TEST_P(settling, a_receipt_that_does_not_fit_its_batch_is_lost)
 {
     const auto ids = add_many(3);

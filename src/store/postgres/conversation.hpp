@@ -26,6 +26,9 @@ public:
     void commit();
     void rollback();
 
+    /// Whether a transaction is open; until then a statement on `db` commits by itself.
+    [[nodiscard]] bool has_begun() const noexcept { return !begin_pending_; }
+
     [[nodiscard]] connection& db() const noexcept { return db_; }
 
 private:

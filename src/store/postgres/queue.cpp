@@ -420,7 +420,7 @@ std::vector<settled_as> queue::settle_and_commit(std::string_view owner, fence w
         talk_.commit();
         return answers;
     }
-    if (keep_done)
+    if (keep_done && !talk_.has_begun())
         if (auto answers = settle_plain(owner, which, what); !answers.empty())
             return answers;
     const settling plan(owner, which, what, keep_done, world_);

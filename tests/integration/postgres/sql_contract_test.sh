@@ -162,7 +162,7 @@ for table in $tables; do
     denied "${name}_app" "SELECT * FROM posthorn.$table"
     denied "${name}_app" "DELETE FROM posthorn.$table"
 done
-denied "${name}_app" "UPDATE posthorn.message SET state = 6, fence = 1, worker = 'me'"
+denied "${name}_app" "UPDATE posthorn.message SET state = 6, fence = 1, worker = 1"
 denied "${name}_app" "INSERT INTO posthorn.message SELECT * FROM posthorn.message"
 if sql_as "${name}_app" 'DROP TABLE posthorn.message' 2>/dev/null; then fail 'dropped'; fi
 for sequence in $(sql "SELECT relname FROM pg_class WHERE relkind = 'S'
