@@ -1,7 +1,8 @@
 -- Beginning and ending transactions of our own.
 
 -- name: begin_writing
-BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
+-- Not READ WRITE: a server or session that is set to read only must say so in its own words.
+BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- name: begin_reading
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
