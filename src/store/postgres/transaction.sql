@@ -26,4 +26,4 @@ ROLLBACK TO SAVEPOINT posthorn_many
 -- Behind a pooler the session is not ours: what we want of it holds for this transaction only.
 SELECT set_config('lock_timeout', :lock_timeout::bigint::text, true), set_config('statement_timeout', :statement_timeout::bigint::text, true),
        set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
+       set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
