@@ -1,5 +1,6 @@
 // posthorn-bench: measures Posthorn next to raw SQL and says whether its bars are reached.
 #include "bench/figures.hpp"
+#include "bench/mariadb_bench.hpp"
 #include "bench/postgres_bench.hpp"
 #include "bench/sqlite_bench.hpp"
 
@@ -17,8 +18,9 @@ namespace {
 constexpr auto usage = R"(usage: posthorn-bench [ENGINE…] [--quick] [--rounds N] [--json FILE]
 
 Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability.
-ENGINE is sqlite or postgres; all of them unless given. Servers are found through
-POSTHORN_BENCH_POSTGRESQL; `./dev bench` starts private ones and sets it.
+ENGINE is sqlite, postgres or mariadb; all of them unless given. Servers are found through
+POSTHORN_BENCH_POSTGRESQL and POSTHORN_BENCH_MARIADB; `./dev bench` starts private ones and sets
+them.
 Exits with 1 if a bar is missed. --quick takes seconds and says nothing about bars.
 
 example: ./dev bench postgres --rounds 5 --json figures.jsonl
@@ -53,12 +55,12 @@ request read(const std::vector<std::string>& arguments)
                              .single_messages = 200,
                              .bulk_messages = 5'000,
                              .long_drain_messages = 0};
-            result.server = {.rounds = 1, .single_messages = 200, .bulk_messages = 5'000};
+            result.server = {.rounds = 1, .single_messages = 200, .bulk_messages = 20'000};
         } else if (word == "--rounds") {
             result.sqlite.rounds = result.server.rounds = std::stoul(value());
         } else if (word == "--json") {
             result.json_path = value();
-        } else if (word == "sqlite" || word == "postgres") {
+        } else if (word == "sqlite" || word == "postgres" || word == "mariadb") {
             result.engines.push_back(word);
         } else {
             throw std::invalid_argument("unknown argument " + word);
@@ -98,6 +100,8 @@ int main(int argc, char** argv)
             bench::run_sqlite(plan.sqlite, all);
         if (plan.wants("postgres"))
             bench::run_postgres(server_url("POSTHORN_BENCH_POSTGRESQL"), plan.server, all);
+        if (plan.wants("mariadb"))
+            bench::run_mariadb(server_url("POSTHORN_BENCH_MARIADB"), plan.server, all);
         const bool reached = all.print(plan.json_path);
         return reached || plan.quick ? EXIT_SUCCESS : EXIT_FAILURE;
     } catch (const std::exception& failure) {

@@ -25,15 +25,16 @@ public:
             // The columns of a Posthorn message.
             "CREATE TABLE by_hand.plain ("
             "  seq bigserial PRIMARY KEY, created_at bigint NOT NULL, due_at bigint NOT NULL,"
+            "  finished_at bigint NOT NULL DEFAULT 0, state smallint NOT NULL DEFAULT 0,"
+            "  place smallint NOT NULL DEFAULT 0, attempts integer NOT NULL DEFAULT 0,"
             "  fence bigint NOT NULL DEFAULT 0, started_at bigint NOT NULL DEFAULT 0,"
-            "  finished_at bigint NOT NULL DEFAULT 0, attempts integer NOT NULL DEFAULT 0,"
-            "  state smallint NOT NULL DEFAULT 0, place smallint NOT NULL DEFAULT 0,"
-            "  worker text NOT NULL DEFAULT '', id uuid NOT NULL,"
-            "  own_id boolean NOT NULL DEFAULT false, priority smallint NOT NULL DEFAULT 0,"
-            "  errors integer NOT NULL DEFAULT 0, redrives integer NOT NULL DEFAULT 0,"
-            "  failed_at bigint, expires_at bigint, topic text NOT NULL, ordering_key text,"
-            "  correlation_id text, causation_id text, headers text, last_error text,"
-            "  payload bytea NOT NULL);"
+            "  worker integer NOT NULL DEFAULT 0, errors integer NOT NULL DEFAULT 0,"
+            "  failed_at bigint NOT NULL DEFAULT 0, expires_at bigint NOT NULL DEFAULT 0,"
+            "  redrives integer NOT NULL DEFAULT 0, priority smallint NOT NULL DEFAULT 0,"
+            "  own_id boolean NOT NULL DEFAULT false, id uuid NOT NULL, topic text NOT NULL,"
+            "  ordering_key text NOT NULL DEFAULT '', correlation_id text NOT NULL DEFAULT '',"
+            "  causation_id text NOT NULL DEFAULT '', headers text NOT NULL DEFAULT '',"
+            "  last_error text NOT NULL DEFAULT '', payload bytea NOT NULL);"
             // The queue that most applications begin with.
             "CREATE TABLE by_hand.queue ("
             "  id bigserial PRIMARY KEY, topic text NOT NULL, payload bytea NOT NULL,"
@@ -41,8 +42,10 @@ public:
             "  locked_at timestamptz, created_at timestamptz NOT NULL DEFAULT now(),"
             "  done_at timestamptz);"
             "CREATE INDEX queue_pending ON by_hand.queue (id) WHERE status = 'pending'");
-        prepare("plain_one", "INSERT INTO by_hand.plain (created_at, due_at, id, topic, payload) "
-                             "VALUES ($1, $1, $2, $3, $4) RETURNING seq");
+        prepare("plain_one",
+                "INSERT INTO by_hand.plain (created_at, due_at, id, topic, correlation_id, "
+                "causation_id, headers, payload) VALUES ($1, $1, $2, $3, '', '', '', $4) "
+                "RETURNING seq");
         prepare("plain_many", "INSERT INTO by_hand.plain (created_at, due_at, id, topic, payload) "
                               "SELECT $1::bigint, $1::bigint, i, t, p "
                               "FROM unnest($2::uuid[], $3::text[], $4::bytea[]) AS u (i, t, p) "

@@ -1,6 +1,7 @@
 // From a URL to its store: the one place that knows all engines.
 #include "store/contract/url.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/mariadb.hpp>
 #include <posthorn/postgres.hpp>
 #include <posthorn/sqlite.hpp>
 #include <posthorn/store.hpp>
@@ -27,6 +28,8 @@ constexpr std::array engines{
            &postgres::diagnose},
     engine{"postgres", &postgres::open, &postgres::migrate, &postgres::migration_sql,
            &postgres::diagnose},
+    engine{"mariadb", &mariadb::open, &mariadb::migrate, &mariadb::migration_sql,
+           &mariadb::diagnose},
 };
 
 const engine& engine_of(std::string_view url)
@@ -37,8 +40,8 @@ const engine& engine_of(std::string_view url)
         return *found;
     (void)contract::store_url::parse(url); // no URL at all says so in its own words
     throw error(error_code::invalid_argument,
-                fmt::format("no store has the scheme '{}'; known are sqlite:PATH and "
-                            "postgresql://user@host/database",
+                fmt::format("no store has the scheme '{}'; known are sqlite:PATH, "
+                            "postgresql://user@host/database and mariadb://user@host/database",
                             scheme));
 }
 

@@ -1,4 +1,5 @@
 // The stores that the suite runs on: one line each.
+#include "conformance/mariadb_under_test.hpp"
 #include "conformance/postgres_under_test.hpp"
 #include "conformance/sqlite_under_test.hpp"
 
@@ -10,6 +11,7 @@ const std::vector<store_kind>& store_kinds()
         {"sqlite_file", {}, &make_sqlite_file},
         {"sqlite_memory", {false, false, false}, &make_sqlite_memory},
         {"postgres", postgres_features, &make_postgres},
+        {"mariadb", mariadb_features, &make_mariadb},
     };
     return all;
 }

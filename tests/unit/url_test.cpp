@@ -115,5 +115,23 @@ TEST(store_url, a_path_with_a_nul_byte_is_refused)
     EXPECT_THAT(refusal([] { (void)sqlite::open("sqlite:orders%00.db"); }), HasSubstr("NUL"));
 }
 
+TEST(store_url, an_error_shows_everything_but_the_password)
+{
+    EXPECT_EQ(without_password("mariadb://ada:hush@host:1/db?a=b"),
+              "mariadb://ada:***@host:1/db?a=b");
+    EXPECT_EQ(without_password("mariadb://ada:hu@sh/@host/db"), "mariadb://ada:***@host/db");
+    for (const auto* open : {"sqlite:orders.db", "mariadb://ada@host:1/db"})
+        EXPECT_EQ(without_password(open), open);
+    EXPECT_THAT(refusal([] { (void)store_url::parse("mariadb://ada:hu%sh@host/db"); }),
+                AllOf(HasSubstr("ada:***@host"), HasSubstr("hexadecimal")));
+}
+
+TEST(store_url, what_is_written_stays_available_for_taking_it_apart_further)
+{
+    const auto url = store_url::parse("mariadb://a%40b@host/d%2Fb?x=y");
+    EXPECT_EQ(url.encoded_rest, "//a%40b@host/d%2Fb");
+    EXPECT_EQ(url.rest, "//a@b@host/d/b");
+}
+
 } // namespace
 } // namespace posthorn::contract

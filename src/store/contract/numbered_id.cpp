@@ -13,10 +13,15 @@ constexpr std::int64_t number_max = (std::int64_t{1} << 40U) - 1;
 
 message_id make_numbered_id(std::int64_t seq, timestamp now, random_source& random)
 {
+    return with_number(message_id{uuid::version_7(now, random)}, seq);
+}
+
+message_id with_number(const message_id& id, std::int64_t seq)
+{
     if (seq > number_max)
         throw error(error_code::unsupported,
                     "this store has given out all its 2^40 message numbers");
-    auto value = uuid::version_7(now, random);
+    auto value = id.value();
     for (auto i = value.bytes.size(); i-- > number_starts; seq >>= 8U)
         value.bytes[i] = static_cast<std::uint8_t>(seq);
     return message_id{value};

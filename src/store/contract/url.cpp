@@ -21,6 +21,20 @@ namespace {
     throw error(error_code::invalid_argument, why);
 }
 
+} // namespace
+
+std::string without_password(std::string_view url)
+{
+    const auto authority = url.find("//");
+    const auto at = url.rfind('@');
+    if (authority == std::string_view::npos || at == std::string_view::npos || at < authority)
+        return std::string(url);
+    const auto colon = url.find(':', authority);
+    if (colon == std::string_view::npos || colon > at)
+        return std::string(url);
+    return fmt::format("{}:***{}", url.substr(0, colon), url.substr(at));
+}
+
 std::string percent_decoded(std::string_view text)
 {
     std::string result;
@@ -33,25 +47,26 @@ std::string percent_decoded(std::string_view text)
         const auto* first = text.data() + i + 1;
         const bool complete = i + 2 < text.size();
         if (!complete || std::from_chars(first, first + 2, value, 16).ptr != first + 2)
-            refuse(fmt::format("'{}': a % must be followed by two hexadecimal digits", text));
+            refuse(fmt::format("'{}': a % must be followed by two hexadecimal digits",
+                               without_password(text)));
         result.push_back(static_cast<char>(value));
         i += 2;
     }
     return result;
 }
 
-} // namespace
-
 store_url store_url::parse(std::string_view text)
 {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos || colon == 0)
-        refuse(fmt::format("'{}' is not a store URL; write for example sqlite:orders.db", text));
+        refuse(fmt::format("'{}' is not a store URL; write for example sqlite:orders.db",
+                           without_password(text)));
     store_url result;
     result.scheme = std::string(text.substr(0, colon));
     auto rest = text.substr(colon + 1);
     const auto question = rest.find('?');
-    result.rest = percent_decoded(rest.substr(0, question));
+    result.encoded_rest = std::string(rest.substr(0, question));
+    result.rest = percent_decoded(result.encoded_rest);
     if (question == std::string_view::npos)
         return result;
 

@@ -1,9 +1,10 @@
 -- Adding and cancelling messages.
 
 -- name: insert_plain
--- Messages that are due at once and have no key, priority or expiry.
+-- Messages that are due at once and have no key, priority or expiry. A column that is empty in all of them is NULL.
 INSERT INTO {p}message (seq, created_at, due_at, id, topic, correlation_id, causation_id, headers, payload)
-SELECT n.seq, c.now, c.now, {p}numbered_id(n.id_start, n.seq), n.topic, n.correlation_id, n.causation_id, n.headers, n.payload
+SELECT n.seq, c.now, c.now, {p}numbered_id(n.id_start, n.seq), n.topic, coalesce(n.correlation_id, ''),
+       coalesce(n.causation_id, ''), coalesce(n.headers, ''), n.payload
   FROM (SELECT {p}clock(:now::bigint) AS now OFFSET 0) c,
        LATERAL (SELECT {p}next_number() AS seq, u.*
                   FROM unnest(:id_starts::text[], :topics::text[], :correlation_ids::text[], :causation_ids::text[],
@@ -26,7 +27,7 @@ SELECT n.seq, n.now, n.due_at,
        CASE WHEN n.ordering_key <> '' THEN 3 WHEN n.due_at > n.now THEN 2
             WHEN n.priority <> 0 OR n.expires_at <> 0 THEN 1 ELSE 0 END,
        coalesce(n.id, {p}numbered_id(n.id_start, n.seq)), n.id IS NOT NULL, n.priority, n.expires_at, n.topic, n.ordering_key,
-       n.correlation_id, n.causation_id, n.headers, n.payload
+       coalesce(n.correlation_id, ''), coalesce(n.causation_id, ''), coalesce(n.headers, ''), n.payload
   FROM (SELECT coalesce(u.seq, {p}next_number()) AS seq, c.now, greatest(c.now, coalesce(u.due_at, c.now + u.delay, c.now)) AS due_at,
                coalesce(u.expires_at, c.now + u.expires_after, 0) AS expires_at, u.id_start, u.id, u.priority, u.topic,
                u.ordering_key, u.correlation_id, u.causation_id, u.headers, u.payload

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <optional>
 
 namespace posthorn::postgres {
 
@@ -61,6 +63,7 @@ public:
         front_ = 0;
         sighting_ = {};
         last_number_ = 0;
+        stretches_.clear();
     }
 
     void learn(const report& seen)
@@ -69,6 +72,7 @@ public:
         if (seen.last_number < seen.number_before) { // another server, or a restored one
             low_ = remembered_ = front_ = last_number_ = 0;
             sighting_ = {};
+            stretches_.clear();
             return;
         }
         low_ = std::max(low_, seen.low);
@@ -80,19 +84,31 @@ public:
         last_number_ = std::max(last_number_, seen.last_number);
     }
 
-    /// Where the next claim begins to search: mostly at the front, where the last one ended. Now
-    /// and then it walks from `low`, for those that committed late, and always before a claim may
+    /// Where a claim begins to search that goes on where the last one ended. Nothing, when it is
+    /// time to walk from `low` for those that committed late; that is also done before a claim may
     /// say that there is nothing.
-    [[nodiscard]] std::int64_t search_from(monotonic_time now) const
+    [[nodiscard]] std::optional<std::int64_t> front(monotonic_time now) const
     {
         const std::lock_guard lock(mutex_);
-        return now < next_walk_ ? std::max(front_, low_) : low_;
+        if (low_ < front_ && now >= next_walk_)
+            return std::nullopt;
+        return std::max(front_, low_);
     }
 
-    void claimed_to(std::int64_t seq)
+    /// A claim of plain messages has committed. Where their numbers have no gaps, nobody needs to
+    /// look whether anything waits between them.
+    void claimed(std::int64_t first, std::int64_t last, std::int64_t count)
     {
         const std::lock_guard lock(mutex_);
-        front_ = std::max(front_, seq);
+        front_ = std::max(front_, last);
+        if (last - first + 1 != count)
+            return;
+        if (stretches_.size() < stretches_max)
+            stretches_.emplace(first, last);
+        for (auto next = stretches_.begin(); next != stretches_.end() && next->first <= low_ + 1;) {
+            low_ = std::max(low_, next->second);
+            next = stretches_.erase(next);
+        }
     }
 
     /// Behind a transaction that has been open for long, the stretch to walk grows: the longer it
@@ -114,6 +130,7 @@ public:
 
 private:
     static constexpr std::int64_t remember_every = 10'000;
+    static constexpr std::size_t stretches_max = 256;
     static constexpr std::chrono::milliseconds walk_every{100};
     static constexpr int walk_share = 10; ///< a long walk takes at most a tenth of the time
 
@@ -122,6 +139,7 @@ private:
     std::int64_t front_ = 0;
     std::int64_t remembered_ = 0;
     std::int64_t last_number_ = 0;
+    std::map<std::int64_t, std::int64_t> stretches_; ///< claimed without gaps, from → to
     sighting sighting_;
     monotonic_time next_walk_;
 };

@@ -27,9 +27,9 @@ SELECT ordering_key, seq FROM {p}key_head WHERE seq = ANY (:seqs::bigint[]) ORDE
 moved AS (
     UPDATE {p}key_head h SET seq = e.next FROM ended e WHERE h.ordering_key = e.ordering_key AND e.next IS NOT NULL),
 gone AS (
-    DELETE FROM {p}key_head h USING ended e WHERE h.ordering_key = e.ordering_key AND e.next IS NULL)
-UPDATE {p}message m SET place = CASE WHEN m.due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
-  FROM ended e WHERE m.seq = e.next AND m.place = 4
+    DELETE FROM {p}key_head WHERE ordering_key = ANY (ARRAY (SELECT ordering_key FROM ended WHERE next IS NULL)))
+UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
+ WHERE seq = ANY (ARRAY (SELECT next FROM ended)) AND place = 4
 
 -- name: move_heads_on
 -- Heads that have ended make room for the next message of their key. Needs the lock, and a view from after it.

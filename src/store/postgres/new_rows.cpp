@@ -65,6 +65,14 @@ std::vector<Value> column(std::span<const contract::new_message> messages, Get g
 using text = std::string_view;
 using contract::new_message;
 
+// Most bulks have no such thing, and then its array need not travel.
+void set_unless_empty(arguments& with, int parameter, std::span<const new_message> messages,
+                      text new_message::*member)
+{
+    if (std::ranges::any_of(messages, [&](auto& m) { return !(m.*member).empty(); }))
+        with.set(parameter, column<text>(messages, [&](auto& m) { return m.*member; }));
+}
+
 // What both bulk statements have; their parameters have the same names.
 template <typename Statement>
 void set_common(arguments& with, std::span<const new_message> messages, const environment& world)
@@ -73,12 +81,10 @@ void set_common(arguments& with, std::span<const new_message> messages, const en
     set_now(with, Statement::now, world);
     with.set(Statement::id_starts, pieces_of(starts))
         .set(Statement::topics, column<text>(messages, [](auto& m) { return m.topic; }))
-        .set(Statement::correlation_ids,
-             column<text>(messages, [](auto& m) { return m.correlation_id; }))
-        .set(Statement::causation_ids,
-             column<text>(messages, [](auto& m) { return m.causation_id; }))
-        .set(Statement::headers, column<text>(messages, [](auto& m) { return m.headers_json; }))
         .set_bytes(Statement::payloads, column<text>(messages, [](auto& m) { return m.payload; }));
+    set_unless_empty(with, Statement::correlation_ids, messages, &new_message::correlation_id);
+    set_unless_empty(with, Statement::causation_ids, messages, &new_message::causation_id);
+    set_unless_empty(with, Statement::headers, messages, &new_message::headers_json);
 }
 
 insertion one_plain(const new_message& what, const environment& world)

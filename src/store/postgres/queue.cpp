@@ -9,6 +9,7 @@
 #include "store/postgres/statements.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -88,13 +89,49 @@ batch read_batch(const rows& found, duration lease)
     return result;
 }
 
-std::int64_t last_plain(const rows& found)
+// The members of a plain batch have much in common.
+batch read_plain_batch(const rows& found, duration lease)
 {
+    batch result;
+    if (found.empty())
+        return result;
+    result.fence = fence{found.integer(0, 8)};
+    result.claimed_at = found.time(0, 9);
+    result.lease_until = result.claimed_at + lease;
+    result.deliveries.resize(static_cast<std::size_t>(found.size()));
+    for (int row = 0; row < found.size(); ++row) {
+        auto& next = result.deliveries[static_cast<std::size_t>(row)];
+        next.receipt = {
+            .id = found.id(row, 1), .position = found.integer(row, 0), .fence = result.fence};
+        next.created_at = next.due_at = found.time(row, 2);
+        next.topic = found.text(row, 3);
+        next.payload = found.text(row, 4);
+        next.correlation_id = found.text(row, 5);
+        next.causation_id = found.text(row, 6);
+        next.headers = core::headers_from_json(found.text(row, 7));
+        next.started = true;
+    }
+    std::ranges::sort(result.deliveries, {},
+                      [](const delivery& each) { return each.receipt.position; });
+    for (std::uint32_t ordinal = 0; auto& each : result.deliveries)
+        each.receipt.ordinal = ordinal++;
+    return result;
+}
+
+void note_plain(const rows& claimed, frontier& front)
+{
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
     std::int64_t last = 0;
-    for (int row = 0; row < found.size(); ++row)
-        if (found.integer(row, 17) == 0)
-            last = std::max(last, found.integer(row, 1));
-    return last;
+    std::int64_t count = 0;
+    for (int row = 0; row < claimed.size(); ++row) {
+        if (claimed.integer(row, 17) != 0)
+            continue;
+        first = std::min(first, claimed.integer(row, 1));
+        last = std::max(last, claimed.integer(row, 1));
+        ++count;
+    }
+    if (count > 0)
+        front.claimed(first, last, count);
 }
 
 contract::open_delivery open_delivery_of(const receipt& what, const rows& found, int row,
@@ -135,18 +172,37 @@ batch queue::claim_and_commit(const contract::claim_request& request)
         talk_.db().run(sql::know_worker::text, named(request.worker));
         talk_.db().known_worker = request.worker;
     }
-    if (const auto from = front_.search_from(world_.clock->monotonic()); from > front_.low()) {
-        const auto with = claim_arguments(request, from, false, world_);
-        auto found = talk_.run_all_and_commit({{sql::claim::text, with}});
-        if (!found[0].empty())
-            return take(found[0], request);
-    }
+    const auto from = front_.front(world_.clock->monotonic());
+    if (from && request.start >= request.limit)
+        if (auto plain = claim_plain(request, *from); !plain.empty())
+            return plain;
     return claim_by_walking(request);
+}
+
+// Goes on where the last claim ended, as long as there is nothing but plain messages.
+batch queue::claim_plain(const contract::claim_request& request, std::int64_t from)
+{
+    using statement = sql::claim_plain;
+    arguments with;
+    set_now(with, statement::now, world_);
+    with.set(statement::low, from)
+        .set(statement::limit, static_cast<std::int64_t>(request.limit))
+        .set_text(statement::owner, request.owner)
+        .set(statement::lease, request.lease)
+        .set_text(statement::worker, request.worker);
+    // One statement commits by itself.
+    const auto found = talk_.db().run(statement::text, with, commit_sent::yes);
+    batch claimed = read_plain_batch(found, request.lease);
+    if (!claimed.empty())
+        front_.claimed(claimed.deliveries.front().receipt.position,
+                       claimed.deliveries.back().receipt.position,
+                       static_cast<std::int64_t>(claimed.size()));
+    return claimed;
 }
 
 batch queue::take(const rows& claimed, const contract::claim_request& request)
 {
-    front_.claimed_to(last_plain(claimed));
+    note_plain(claimed, front_);
     return read_batch(claimed, request.lease);
 }
 
@@ -364,8 +420,40 @@ std::vector<settled_as> queue::settle_and_commit(std::string_view owner, fence w
         talk_.commit();
         return answers;
     }
+    if (keep_done)
+        if (auto answers = settle_plain(owner, which, what); !answers.empty())
+            return answers;
     const settling plan(owner, which, what, keep_done, world_);
     return plan.answers(talk_.run_all_and_commit(plan.steps()));
+}
+
+// One statement that commits by itself. Empty: it was not for these.
+std::vector<settled_as> queue::settle_plain(std::string_view owner, fence which,
+                                            std::span<const contract::decided> what)
+{
+    using statement = sql::settle_plain;
+    std::vector<std::int64_t> seqs;
+    seqs.reserve(what.size());
+    for (const auto& each : what) {
+        if (each.what.become != settled_as::done)
+            return {};
+        seqs.push_back(each.receipt.position);
+    }
+    arguments with;
+    set_now(with, statement::now, world_);
+    with.set_text(statement::owner, owner)
+        .set(statement::fence, which)
+        .set(statement::seqs, std::span<const std::int64_t>(seqs));
+    const auto found = talk_.db().run(statement::text, with, commit_sent::yes);
+    if (found.integer(0, 0) == 0)
+        return {};
+    std::vector<settled_as> answers(what.size(),
+                                    found.size() > 1 ? settled_as::lost : settled_as::done);
+    for (int row = 1; row < found.size(); ++row)
+        for (std::size_t i = 0; i < seqs.size(); ++i)
+            if (seqs[i] == found.integer(row, 0))
+                answers[i] = settled_as::done;
+    return answers;
 }
 
 bool queue::renew(std::string_view owner, fence which, duration lease)

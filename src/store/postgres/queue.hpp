@@ -34,8 +34,11 @@ public:
                                               bool keep_done);
 
 private:
+    batch claim_plain(const contract::claim_request& request, std::int64_t from);
     batch claim_by_walking(const contract::claim_request& request);
     batch take(const rows& claimed, const contract::claim_request& request);
+    std::vector<settled_as> settle_plain(std::string_view owner, fence which,
+                                         std::span<const contract::decided> what);
     bool fit(fence which, std::span<const contract::decided> what);
     std::vector<settled_as> settle_what_fits(std::string_view owner, fence which,
                                              std::span<const contract::decided> what,

@@ -39,6 +39,26 @@ UPDATE {p}message SET place = 1
  WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint))
                           ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
+-- name: claim_plain
+-- What happens most: nothing but plain messages is due, and all of them start. Nothing is claimed otherwise.
+WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
+locked AS MATERIALIZED (
+    SELECT ctid AS tid, seq FROM {p}message
+     WHERE (SELECT NOT (EXISTS (SELECT FROM {p}message WHERE place = 1) OR {{has_arrivals}} OR {{has_ripe}} OR {{has_late}}))
+       AND seq > :low::bigint AND state = 0 AND place = 0
+     ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+batch AS MATERIALIZED (
+    SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM locked LIMIT 1) any_locked),
+noted AS (
+    INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
+    SELECT b.fence, :owner::text, c.now, c.now + :lease::bigint, l.open, l.plain_from, l.plain_to, '{}'
+      FROM batch b, clock c, (SELECT count(*) AS open, min(seq) AS plain_from, max(seq) AS plain_to FROM locked) l)
+UPDATE {p}message m
+   SET fence = (SELECT fence FROM batch), started_at = (SELECT now FROM clock), attempts = 1, state = 3,
+       worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
+ WHERE m.ctid = ANY (ARRAY (SELECT tid FROM locked))
+RETURNING m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers, m.fence, m.started_at
+
 -- name: claim
 -- Rows are locked before the fence is drawn, so that the fences of a message only grow; a locked row stays where it
 -- is, so its place in the table finds it again. Nothing is claimed while
@@ -101,7 +121,10 @@ closed AS (
 shrunk AS (
     UPDATE {p}batch t SET open = b.open - (SELECT count(*) FROM settled)
       FROM b WHERE t.fence = b.fence AND b.open > (SELECT count(*) FROM settled) AND EXISTS (SELECT FROM settled))
-SELECT seq FROM settled
+-- First how many; then which, unless all of them.
+SELECT count(*) FROM settled
+ UNION ALL
+SELECT seq FROM settled WHERE (SELECT count(*) FROM settled) < cardinality(:seqs::bigint[])
 
 -- fragment: own_batch
 WITH b AS MATERIALIZED (
@@ -111,6 +134,17 @@ WITH b AS MATERIALIZED (
 {{own_batch}},
 settled AS (
     UPDATE {p}message m SET state = 6, place = 0, finished_at = (SELECT {p}clock(:now::bigint))
+     WHERE m.seq = ANY (:seqs::bigint[]) AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
+    RETURNING m.seq),
+{{close_batch}}
+
+-- name: settle_plain
+-- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind.
+WITH b AS MATERIALIZED (
+    SELECT fence, open FROM {p}batch
+     WHERE fence = :fence::bigint AND owner = :owner::text AND cardinality(others) = 0 FOR UPDATE),
+settled AS (
+    UPDATE {p}message m SET state = 6, finished_at = (SELECT {p}clock(:now::bigint))
      WHERE m.seq = ANY (:seqs::bigint[]) AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
     RETURNING m.seq),
 {{close_batch}}

@@ -76,7 +76,7 @@ void settling::add_uniform(const contract::named_statement& which, std::string_v
                            fence number, std::span<const std::int64_t> seqs,
                            const environment& world)
 {
-    prepared added{which, {}, true};
+    prepared added{which, {}, true, {seqs.begin(), seqs.end()}};
     if (which.index == sql::settle_done::text.index) {
         added.with = own_batch<sql::settle_done>(owner, number, world);
         added.with.set(sql::settle_done::seqs, seqs);
@@ -105,7 +105,7 @@ void settling::add_mixed(std::string_view owner, fence number,
         errors.push_back(decision.become == settled_as::released ? std::string_view{}
                                                                  : decision.error);
     }
-    prepared added{statement::text, own_batch<statement>(owner, number, world), true};
+    prepared added{statement::text, own_batch<statement>(owner, number, world), true, seqs};
     added.with.set(statement::seqs, std::span<const std::int64_t>(seqs))
         .set(statement::states, std::span<const std::int64_t>(states))
         .set(statement::delays, std::span<const std::optional<std::int64_t>>(delays))
@@ -124,9 +124,15 @@ std::vector<step> settling::steps() const
 std::vector<settled_as> settling::answers(const std::vector<rows>& results) const
 {
     std::unordered_set<std::int64_t> settled;
-    for (std::size_t i = 0; i < statements_.size(); ++i)
-        for (int row = 0; statements_[i].settles && row < results[i].size(); ++row)
+    for (std::size_t i = 0; i < statements_.size(); ++i) {
+        if (!statements_[i].settles)
+            continue;
+        // The first row counts; only if some are missing the others say which are not.
+        if (results[i].integer(0, 0) == static_cast<std::int64_t>(statements_[i].seqs.size()))
+            settled.insert(statements_[i].seqs.begin(), statements_[i].seqs.end());
+        for (int row = 1; row < results[i].size(); ++row)
             settled.insert(results[i].integer(row, 0));
+    }
     // A receipt that stands twice gets the answer to its first outcome twice.
     std::unordered_map<std::int64_t, settled_as> first;
     std::vector<settled_as> answers;

@@ -31,6 +31,7 @@ private:
         const contract::named_statement& which;
         arguments with;
         bool settles = false;
+        std::vector<std::int64_t> seqs = {}; ///< that it settles
     };
 
     std::span<const contract::decided> what_;

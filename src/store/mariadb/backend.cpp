@@ -1,0 +1,128 @@
+// Opening a MariaDB store, and reaching it again after the server was away.
+#include "store/mariadb/backend.hpp"
+
+#include "store/mariadb/location.hpp"
+#include "store/mariadb/schema.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/mariadb.hpp>
+
+#include <utility>
+
+namespace posthorn::mariadb {
+namespace {
+
+constexpr int attempts_max = 6;
+
+std::unique_ptr<connection> connect(const settings& where)
+{
+    auto db = std::make_unique<connection>(where);
+    require_current(*db);
+    return db;
+}
+
+bool may_pass(const error& failure)
+{
+    return failure.retryable() && (failure.code() == error_code::connection_lost ||
+                                   failure.code() == error_code::unavailable);
+}
+
+// Runs what begins a transaction, so that nothing can have happened yet, again while the server is
+// away: one that restarts is back within seconds. The pauses grow and are random, so that many
+// workers do not come back all at once.
+template <typename Work>
+auto until_reached(const environment& world, Work&& work)
+{
+    for (int attempt = 1;; ++attempt) {
+        try {
+            return work();
+        } catch (const error& failure) {
+            if (!may_pass(failure) || attempt == attempts_max)
+                throw;
+        }
+        const auto ceiling = std::chrono::milliseconds{25} * (1 << attempt);
+        world.clock->pause(std::chrono::duration_cast<duration>(
+            std::chrono::duration<double, std::milli>(ceiling) *
+            (0.5 + world.random->fraction() / 2)));
+    }
+}
+
+} // namespace
+
+backend::backend(settings where, const store_options& options)
+    : where_(std::move(where)),
+      options_(options),
+      connections_(where_.pool, where_.lock_timeout, [this] { return connect(where_); })
+{
+    // A store that cannot be used says so when it is opened, not at the first message.
+    const auto first = connections_.take();
+}
+
+std::unique_ptr<owned_session> backend::session_for(owned_session::purpose why)
+{
+    return until_reached(options_.environment, [&] {
+        return std::make_unique<owned_session>(connections_, connections_.take(), why, front_,
+                                               options_.environment, options_.limits);
+    });
+}
+
+std::unique_ptr<contract::session> backend::begin()
+{
+    return session_for(owned_session::purpose::write);
+}
+
+std::unique_ptr<contract::session> backend::read()
+{
+    return session_for(owned_session::purpose::read);
+}
+
+// Outside a transaction, in which every statement sees the newest state by itself.
+bool backend::any_due()
+{
+    return until_reached(options_.environment, [&] {
+        auto turn = connections_.take();
+        try {
+            return queue(*turn).any_due();
+        } catch (const error& failure) {
+            if (failure.poisons_connection()) {
+                turn.discard();
+                connections_.drop_idle();
+            }
+            throw;
+        }
+    });
+}
+
+// A worker that has nothing to do looks, in one statement that locks nothing.
+batch backend::claim(const contract::claim_request& request)
+{
+    if (was_idle_ && !any_due())
+        return {};
+    const auto own = session_for(owned_session::purpose::write);
+    auto result = own->queue().claim(request);
+    own->commit();
+    was_idle_ = result.empty();
+    return result;
+}
+
+std::vector<enqueued> backend::insert(std::span<const contract::new_message> messages)
+{
+    const auto own = session_for(owned_session::purpose::write);
+    auto result = own->writer().insert_or_end(messages);
+    own->commit();
+    return result;
+}
+
+store open(std::string_view url, const store_options& options)
+{
+    return store{std::make_shared<backend>(parse_location(url, options), options)};
+}
+
+migration_report migrate(std::string_view url, const store_options& options)
+{
+    auto where = parse_location(url, options);
+    where.statement_timeout = std::chrono::hours{1}; // large tables take their time
+    connection db(where);
+    return bring_up_to_date(db);
+}
+
+} // namespace posthorn::mariadb

@@ -1,0 +1,35 @@
+// An open MariaDB store: a pool of connections that comes back after the server does.
+#pragma once
+
+#include "store/contract/backend.hpp"
+#include "store/mariadb/sessions.hpp"
+
+#include <atomic>
+#include <memory>
+
+namespace posthorn::mariadb {
+
+class backend final : public contract::backend {
+public:
+    backend(settings where, const store_options& options);
+
+    std::unique_ptr<contract::session> begin() override;
+    std::unique_ptr<contract::session> read() override;
+    batch claim(const contract::claim_request& request) override;
+    std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
+
+    const posthorn::environment& environment() const override { return options_.environment; }
+    const posthorn::limits& limits() const override { return options_.limits; }
+
+private:
+    std::unique_ptr<owned_session> session_for(owned_session::purpose why);
+    [[nodiscard]] bool any_due();
+
+    settings where_;
+    store_options options_;
+    pool connections_;
+    ready_front front_;
+    std::atomic<bool> was_idle_ = false; ///< the last claim found nothing
+};
+
+} // namespace posthorn::mariadb

@@ -1,0 +1,70 @@
+// The caller's own transaction, lent to Posthorn.
+#include "core/validation.hpp"
+#include "store/mariadb/sessions.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/mariadb.hpp>
+
+#include <memory>
+
+namespace posthorn::mariadb {
+namespace {
+
+settings settings_of(const borrow_options& options)
+{
+    core::check_identifier("prefix", options.prefix);
+    settings result;
+    result.prefix = options.prefix;
+    result.environment = options.environment;
+    return result;
+}
+
+// Holds the connection's statements and the options next to the session that refers to them.
+struct loan {
+    loan(MYSQL* lent, const borrow_options& with) : options(with), db(lent, settings_of(with)) {}
+
+    borrow_options options;
+    connection db;
+};
+
+class borrowed_session final : private loan, public session_base {
+public:
+    borrowed_session(MYSQL* lent, const borrow_options& with)
+        : loan(lent, with),
+          session_base(loan::db, nullptr, loan::options.environment, loan::options.limits)
+    {}
+
+    mariadb::writer& writer() override { return checked().session_base::writer(); }
+    mariadb::queue& queue() override { return checked().session_base::queue(); }
+    contract::message_reader& reader() override { return checked().session_base::reader(); }
+    contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
+
+    void commit() override { refuse_to_end(); }
+    void rollback() override { refuse_to_end(); }
+
+private:
+    // Outside a transaction every statement would commit by itself: never what the caller meant.
+    borrowed_session& checked()
+    {
+        if (!loan::db.in_transaction())
+            throw error(
+                error_code::no_transaction,
+                "the borrowed connection has no transaction open; run START TRANSACTION first");
+        return *this;
+    }
+
+    [[noreturn]] static void refuse_to_end()
+    {
+        throw error(error_code::invalid_argument,
+                    "a borrowed transaction is its owner's to commit or roll back");
+    }
+};
+
+} // namespace
+
+borrowed_transaction::borrowed_transaction(st_mysql* connection, const borrow_options& options)
+    : transaction(connection == nullptr
+                      ? throw error(error_code::invalid_argument, "the borrowed connection is null")
+                      : std::make_unique<borrowed_session>(connection, options))
+{}
+
+} // namespace posthorn::mariadb

@@ -1,0 +1,209 @@
+// Connections: how one is made, and what its session must look like before anything is done on it.
+#include "store/mariadb/connection.hpp"
+
+#include "store/mariadb/statements.hpp"
+#include <posthorn/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+namespace posthorn::mariadb {
+namespace {
+
+unsigned whole_seconds(duration length)
+{
+    return static_cast<unsigned>(
+        std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(length).count()));
+}
+
+const char* text_or_null(const std::string& text)
+{
+    return text.empty() ? nullptr : text.c_str();
+}
+
+// The client library initialises itself at its first use, which must not happen in two threads.
+void initialise_client()
+{
+    static const int result = mysql_server_init(0, nullptr, nullptr);
+    if (result != 0)
+        throw error(error_code::internal, "the MariaDB client library does not initialise");
+}
+
+void set_encryption(MYSQL* db, const settings& with)
+{
+    using encryption = settings::encryption;
+    if (with.tls == encryption::off)
+        return;
+    mysql_ssl_set(db, text_or_null(with.tls_key), text_or_null(with.tls_cert),
+                  text_or_null(with.tls_ca), nullptr, nullptr);
+    const my_bool yes = 1;
+    if (with.tls != encryption::prefer)
+        mysql_optionsv(db, MYSQL_OPT_SSL_ENFORCE, &yes);
+    if (with.tls == encryption::verify)
+        mysql_optionsv(db, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
+}
+
+} // namespace
+
+connection::connection(const settings& with)
+    : owned_(true), prefix_(with.prefix), world_(with.environment), prepared_(sql::all.size())
+{
+    initialise_client();
+    db_ = mysql_init(nullptr);
+    if (db_ == nullptr)
+        throw std::bad_alloc();
+    try {
+        open(with);
+        set_up(with);
+    } catch (...) {
+        mysql_close(db_);
+        throw;
+    }
+}
+
+connection::connection(MYSQL* lent, const settings& with)
+    : db_(lent),
+      owned_(false),
+      prefix_(with.prefix),
+      world_(with.environment),
+      prepared_(sql::all.size())
+{}
+
+connection::~connection()
+{
+    prepared_.clear(); // before the connection that they belong to
+    if (owned_)
+        mysql_close(db_);
+}
+
+void connection::open(const settings& with)
+{
+    const my_bool no = 0;
+    const unsigned no_files = 0;
+    const auto patience = whole_seconds(with.connect_timeout);
+    // A server that is gone without a word is noticed, but never while it may still be working.
+    const bool for_ever = with.statement_timeout == duration::zero();
+    const auto silence =
+        for_ever
+            ? 0U
+            : whole_seconds(with.lock_timeout + with.statement_timeout + std::chrono::seconds{10});
+    mysql_optionsv(db_, MYSQL_OPT_RECONNECT, &no);
+    mysql_optionsv(db_, MYSQL_OPT_LOCAL_INFILE, &no_files);
+    mysql_optionsv(db_, MYSQL_OPT_CONNECT_TIMEOUT, &patience);
+    mysql_optionsv(db_, MYSQL_OPT_READ_TIMEOUT, &silence);
+    mysql_optionsv(db_, MYSQL_OPT_WRITE_TIMEOUT, &silence);
+    mysql_optionsv(db_, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    set_encryption(db_, with);
+    const bool by_socket = !with.socket.empty();
+    if (!by_socket) {
+        const auto tcp = static_cast<unsigned>(MYSQL_PROTOCOL_TCP);
+        mysql_optionsv(db_, MYSQL_OPT_PROTOCOL, &tcp);
+    }
+    if (mysql_real_connect(db_, by_socket ? nullptr : with.host.c_str(), with.user.c_str(),
+                           with.password.c_str(), with.database.c_str(), with.port,
+                           text_or_null(with.socket), 0) == nullptr)
+        throw_error(complaint_of(db_), "connect");
+    // The client library goes on in the open when the server knows no encryption.
+    using encryption = settings::encryption;
+    if ((with.tls == encryption::require || with.tls == encryption::verify) &&
+        mysql_get_ssl_cipher(db_) == nullptr)
+        throw error(error_code::unavailable,
+                    "MariaDB: the server does not encrypt its connections, and tls=require or "
+                    "tls=verify asks for that");
+}
+
+// The default isolation locks gaps between rows, so that an idle claim would block enqueues. A
+// server or proxy that ignores these settings would break promises: what matters is read back.
+void connection::set_up(const settings& with)
+{
+    execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "set isolation");
+    execute(fmt::format(
+                "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00', "
+                "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
+                "innodb_lock_wait_timeout = {0}, lock_wait_timeout = {0}, max_statement_time = {1}",
+                whole_seconds(with.lock_timeout),
+                std::chrono::duration<double>(with.statement_timeout).count()),
+            "set up session");
+    const auto isolation =
+        ask("SELECT variable_value FROM information_schema.session_variables "
+            "WHERE variable_name IN ('TX_ISOLATION', 'TRANSACTION_ISOLATION') LIMIT 1",
+            "read isolation");
+    const auto mode = ask("SELECT @@SESSION.sql_mode", "read mode");
+    if (isolation != "READ-COMMITTED" || !mode ||
+        mode->find("STRICT_ALL_TABLES") == std::string::npos)
+        throw error(error_code::unsupported,
+                    fmt::format("MariaDB: the session has isolation '{}' and mode '{}' although "
+                                "READ-COMMITTED and STRICT_ALL_TABLES were set; is there a proxy "
+                                "that swallows SET?",
+                                isolation.value_or(""), mode.value_or("")));
+}
+
+query connection::use(const contract::named_statement& which)
+{
+    auto& prepared = prepared_[static_cast<std::size_t>(which.index)];
+    if (!prepared)
+        prepared = std::make_unique<prepared_statement>(db_, with_prefix(which.text), which.name);
+    return query{*prepared, which};
+}
+
+void connection::execute(const std::string& sql, std::string_view during)
+{
+    if (mysql_real_query(db_, sql.data(), static_cast<unsigned long>(sql.size())) != 0)
+        throw_error(complaint_of(db_), during);
+    if (auto* rows = mysql_store_result(db_); rows != nullptr)
+        mysql_free_result(rows);
+}
+
+std::optional<std::string> connection::ask(const std::string& sql, std::string_view during)
+{
+    if (mysql_real_query(db_, sql.data(), static_cast<unsigned long>(sql.size())) != 0)
+        throw_error(complaint_of(db_), during);
+    const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> rows(mysql_store_result(db_),
+                                                                &mysql_free_result);
+    if (!rows)
+        throw_error(complaint_of(db_), during);
+    auto* const row = mysql_fetch_row(rows.get());
+    if (row == nullptr || row[0] == nullptr)
+        return std::nullopt;
+    return std::string(row[0], mysql_fetch_lengths(rows.get())[0]);
+}
+
+timestamp connection::now()
+{
+    if (const auto given = world_.clock->database_time())
+        return *given;
+    auto row = use(sql::database_time::text);
+    row.step();
+    return row.time(0);
+}
+
+std::string connection::with_prefix(std::string_view text) const
+{
+    return contract::with_prefix(text, prefix_);
+}
+
+bool connection::in_transaction() const
+{
+    return (db_->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
+           (db_->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
+}
+
+std::size_t connection::statement_bytes_max()
+{
+    constexpr std::size_t at_most = std::size_t{8} << 20U;
+    if (!packet_bytes_max_) {
+        const auto said = ask("SELECT @@max_allowed_packet", "read packet size").value_or("0");
+        packet_bytes_max_ = static_cast<std::size_t>(std::stoull(said));
+    }
+    return std::min(at_most, *packet_bytes_max_ / 2);
+}
+
+std::string json_list(const std::vector<std::int64_t>& numbers)
+{
+    return fmt::format("[{}]", fmt::join(numbers, ","));
+}
+
+} // namespace posthorn::mariadb

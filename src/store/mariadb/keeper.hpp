@@ -1,0 +1,27 @@
+// Dead letters, blocked keys and retention on MariaDB.
+#pragma once
+
+#include "store/contract/message_keeper.hpp"
+#include "store/mariadb/connection.hpp"
+
+namespace posthorn::mariadb {
+
+class keeper final : public contract::message_keeper {
+public:
+    explicit keeper(connection& db) : db_(db) {}
+
+    bool redrive(message_id id, duration delay) override;
+    bool purge(message_id id) override;
+    bool skip_key(std::string_view ordering_key) override;
+    std::size_t remove_finished(duration older_than, std::size_t limit) override;
+    std::size_t remove_dead(duration older_than, std::size_t limit) override;
+    std::size_t forget_dedup_keys(std::size_t limit) override;
+
+private:
+    bool remove_dead_one(std::int64_t seq);
+    [[nodiscard]] std::int64_t last_created_until(timestamp until);
+
+    connection& db_;
+};
+
+} // namespace posthorn::mariadb

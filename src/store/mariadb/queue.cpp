@@ -1,0 +1,317 @@
+// The life of a batch: claimed, started, settled, renewed, or taken back.
+#include "store/mariadb/queue.hpp"
+
+#include "store/mariadb/claim.hpp"
+#include "store/mariadb/keys.hpp"
+#include "store/mariadb/ledger.hpp"
+#include "store/mariadb/statements.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace posthorn::mariadb {
+namespace {
+
+constexpr std::size_t admitted_at_once = 1'000;
+constexpr int admissions_max = 20;
+
+} // namespace
+
+queue::sight queue::look()
+{
+    using statement = sql::look;
+    auto row = db_.use(statement::text);
+    row.bind(statement::now, db_.environment().clock->database_time());
+    row.step();
+    return {.now = row.time(0),
+            .arrived = row.integer(1) != 0,
+            .expirable = row.integer(2) != 0,
+            .queued = row.integer(3) != 0};
+}
+
+bool queue::any_due()
+{
+    const auto seen = look();
+    if (seen.arrived || seen.expirable)
+        return true;
+    {
+        auto row = db_.use(sql::any_ready::text);
+        row.step();
+        if (row.integer(0) != 0)
+            return true;
+    }
+    priority_walk walk(db_);
+    while (seen.queued && walk.next())
+        if (walk.due_since() <= seen.now)
+            return true;
+    return false;
+}
+
+batch queue::claim(const contract::claim_request& request)
+{
+    const auto seen = look();
+    if (seen.expirable)
+        expire_due(seen.now, std::max<std::size_t>(request.limit, 100));
+    if (seen.arrived)
+        for (int i = 0; i < admissions_max; ++i)
+            if (keys(db_).admit_arrived(admitted_at_once) < admitted_at_once)
+                break;
+
+    claim_choice choice(db_, seen.now, request.limit, seen.queued || seen.arrived, front_);
+    batch result;
+    result.claimed_at = seen.now;
+    result.lease_until = seen.now + request.lease;
+    result.deliveries = std::move(choice.deliveries);
+    if (!result.empty())
+        record_claim(request, result, std::move(choice.members));
+    return result;
+}
+
+void queue::record_claim(const contract::claim_request& request, batch& claimed,
+                         std::vector<batch_record::member> members)
+{
+    std::vector<std::int64_t> plain;
+    std::vector<std::int64_t> queued;
+    for (const auto& each : members)
+        (each.queued ? queued : plain).push_back(each.seq);
+    if (!plain.empty()) {
+        const auto list = json_list(plain);
+        db_.use(sql::take_ready::text).bind_ascii(sql::take_ready::list, list).run();
+    }
+    batch_record record({}, std::string(request.owner), std::string(request.worker),
+                        claimed.claimed_at, claimed.lease_until, std::move(members));
+    if (request.start >= claimed.size())
+        record.start_all();
+    for (std::uint32_t ordinal = 0; ordinal < claimed.size() && ordinal < request.start; ++ordinal)
+        record.start(ordinal, claimed.claimed_at);
+    claimed.fence = record.insert(db_);
+    for (std::uint32_t ordinal = 0; ordinal < claimed.size(); ++ordinal) {
+        auto& each = claimed.deliveries[ordinal];
+        each.receipt.fence = claimed.fence;
+        each.receipt.ordinal = ordinal;
+        each.started = ordinal < request.start;
+    }
+    if (queued.empty())
+        return;
+    const auto list = json_list(queued);
+    using statement = sql::mark_claimed;
+    db_.use(statement::text)
+        .bind_ascii(statement::list, list)
+        .bind(statement::fence, claimed.fence)
+        .bind_bytes_or_null(statement::worker, request.worker)
+        .run();
+}
+
+std::optional<batch_record> queue::batch_of(std::string_view owner, fence which)
+{
+    auto found = batch_record::lock(db_, which);
+    return found && found->owner() == owner ? std::move(found) : std::nullopt;
+}
+
+std::vector<start_answer> queue::start(std::string_view owner, fence which,
+                                       std::span<const receipt> what)
+{
+    std::vector<start_answer> answers(what.size(), start_answer::lost);
+    auto batch = batch_record::lock(db_, which);
+    const auto now = db_.now(); // after the lock, for which it may have waited
+    if (batch && (batch->owner() != owner || batch->lease_until() <= now))
+        return answers;
+    if (batch)
+        expire_late(*batch, what, now);
+    for (std::size_t i = 0; i < what.size(); ++i) {
+        const auto ordinal = what[i].ordinal;
+        if (!batch || !batch->is_open(ordinal, what[i].position)) {
+            answers[i] = was_called_off(what[i]) ? start_answer::gone : start_answer::lost;
+        } else {
+            batch->start(ordinal, now);
+            answers[i] = start_answer::started;
+        }
+    }
+    if (batch)
+        batch->save(db_);
+    return answers;
+}
+
+bool queue::was_called_off(const receipt& what)
+{
+    using statement = sql::was_called_off;
+    auto row = db_.use(statement::text);
+    row.bind(statement::seq, what.position).bind(statement::fence, what.fence);
+    return row.step();
+}
+
+// Ends those that have not started and may not any more. Only what has a row in the queue can have
+// an expiry.
+void queue::expire_late(batch_record& batch, std::span<const receipt> what, timestamp now)
+{
+    std::vector<std::int64_t> candidates;
+    for (const auto& each : what)
+        if (batch.is_open(each.ordinal, each.position) && !batch.is_started(each.ordinal) &&
+            batch.members()[each.ordinal].queued)
+            candidates.push_back(each.position);
+    if (candidates.empty())
+        return;
+    std::vector<leaving> late;
+    {
+        const auto list = json_list(candidates);
+        using statement = sql::late_among;
+        auto row = db_.use(statement::text);
+        row.bind_ascii(statement::list, list).bind(statement::now, now);
+        while (row.step()) {
+            const auto ordinal = batch.ordinal_of(row.integer(0));
+            if (!ordinal) // it stands twice in one call
+                continue;
+            batch.settle(*ordinal);
+            late.push_back({.which = batch.members()[*ordinal], .started_at = {}});
+        }
+    }
+    ledger(db_, now).finish(late, place::expired,
+                            {.fence = batch.number(), .worker = batch.worker()});
+}
+
+std::vector<contract::open_delivery> queue::open_deliveries(
+    const batch_record& batch, const std::vector<std::uint32_t>& ordinals)
+{
+    std::vector<contract::open_delivery> result;
+    std::map<std::int64_t, std::size_t> at; // where each message is in the result
+    std::vector<std::int64_t> seqs;
+    std::vector<std::int64_t> queued;
+    for (const auto ordinal : ordinals) {
+        const auto& member = batch.members()[ordinal];
+        if (!at.emplace(member.seq, result.size()).second)
+            continue;
+        seqs.push_back(member.seq);
+        if (member.queued)
+            queued.push_back(member.seq);
+        contract::open_delivery each;
+        each.receipt = {
+            .id = {}, .position = member.seq, .fence = batch.number(), .ordinal = ordinal};
+        each.started = batch.is_started(ordinal);
+        result.push_back(std::move(each));
+    }
+    if (!seqs.empty()) {
+        const auto list = json_list(seqs);
+        auto row = db_.use(sql::topics_of::text);
+        row.bind_ascii(sql::topics_of::list, list);
+        while (row.step()) {
+            auto& each = result[at.at(row.integer(0))];
+            each.topic = std::string(row.text(1));
+            each.receipt.id = row.id(2);
+        }
+    }
+    if (!queued.empty()) {
+        const auto list = json_list(queued);
+        auto row = db_.use(sql::attempts_of::text);
+        row.bind_ascii(sql::attempts_of::list, list);
+        while (row.step())
+            result[at.at(row.integer(0))].starts_before = static_cast<int>(row.integer(1));
+    }
+    return result;
+}
+
+std::vector<contract::open_delivery> queue::open_deliveries(std::string_view owner, fence which,
+                                                            std::span<const receipt> what)
+{
+    const auto batch = batch_of(owner, which);
+    if (!batch)
+        return {};
+    std::vector<std::uint32_t> ordinals;
+    for (const auto& each : what)
+        if (batch->is_open(each.ordinal, each.position))
+            ordinals.push_back(each.ordinal);
+    return open_deliveries(*batch, ordinals);
+}
+
+std::vector<settled_as> queue::settle(std::string_view owner, fence which,
+                                      std::span<const contract::decided> what, bool keep_done)
+{
+    std::vector<settled_as> answers(what.size(), settled_as::lost);
+    auto batch = batch_of(owner, which);
+    if (!batch)
+        return answers;
+
+    std::vector<leaving> done;
+    std::vector<returning> others;
+    // A receipt that stands twice in one call gets the same answer twice.
+    std::vector<settled_as> became(batch->members().size(), settled_as::lost);
+    for (std::size_t i = 0; i < what.size(); ++i) {
+        const auto& [receipt, decision] = what[i];
+        const auto ordinal = receipt.ordinal;
+        if (!batch->is_open(ordinal, receipt.position)) {
+            const bool ours =
+                ordinal < became.size() && batch->members()[ordinal].seq == receipt.position;
+            answers[i] = ours ? became[ordinal] : settled_as::lost;
+            continue;
+        }
+        const leaving member{.which = batch->members()[ordinal],
+                             .started_at = batch->started_at(ordinal)};
+        if (decision.become == settled_as::done)
+            done.push_back(member);
+        else
+            others.push_back({.from = member, .decision = &decision});
+        batch->settle(ordinal);
+        answers[i] = became[ordinal] = decision.become;
+    }
+    if (done.empty() && others.empty())
+        return answers;
+
+    ledger book(db_, db_.now());
+    const delivery_trace trace{.fence = which, .worker = batch->worker()};
+    if (!others.empty())
+        book.requeue(others, trace);
+    if (!done.empty() && keep_done)
+        book.finish(done, place::done, trace);
+    else if (!done.empty())
+        book.forget(done);
+    batch->save(db_);
+    return answers;
+}
+
+bool queue::renew(std::string_view owner, fence which, duration lease)
+{
+    if (!batch_of(owner, which))
+        return false;
+    using statement = sql::renew_batch;
+    db_.use(statement::text)
+        .bind(statement::lease_until, db_.now() + lease)
+        .bind(statement::fence, which)
+        .run();
+    return true;
+}
+
+std::vector<contract::overdue_batch> queue::overdue_batches(std::size_t limit)
+{
+    std::vector<contract::overdue_batch> result;
+    for (const auto& batch : batch_record::lock_overdue(db_, db_.now(), limit)) {
+        std::vector<std::uint32_t> open;
+        for (std::uint32_t ordinal = 0; ordinal < batch.members().size(); ++ordinal)
+            if (batch.is_open(ordinal))
+                open.push_back(ordinal);
+        result.push_back({.fence = batch.number(),
+                          .owner = batch.owner(),
+                          .open = open_deliveries(batch, open)});
+    }
+    return result;
+}
+
+std::size_t queue::expire_due(std::size_t limit)
+{
+    return expire_due(db_.now(), limit);
+}
+
+std::size_t queue::expire_due(timestamp now, std::size_t limit)
+{
+    std::vector<leaving> late;
+    {
+        using statement = sql::expirable;
+        auto row = db_.use(statement::text);
+        row.bind(statement::now, now).bind(statement::limit, static_cast<std::int64_t>(limit));
+        while (row.step())
+            late.push_back({.which = {.seq = row.integer(0), .queued = true}, .started_at = {}});
+    }
+    ledger(db_, now).finish(late, place::expired, {});
+    return late.size();
+}
+
+} // namespace posthorn::mariadb

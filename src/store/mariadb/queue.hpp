@@ -1,0 +1,54 @@
+// Claiming and settling on MariaDB.
+#pragma once
+
+#include "store/contract/message_queue.hpp"
+#include "store/mariadb/batch_record.hpp"
+#include "store/mariadb/connection.hpp"
+#include "store/mariadb/ready_front.hpp"
+
+#include <optional>
+
+namespace posthorn::mariadb {
+
+class queue final : public contract::message_queue {
+public:
+    /// Without a front, claims search from the beginning.
+    explicit queue(connection& db, ready_front* front = nullptr) : db_(db), front_(front) {}
+
+    /// Whether a claim would find anything to do. Two statements that lock nothing, mostly.
+    [[nodiscard]] bool any_due();
+
+    batch claim(const contract::claim_request& request) override;
+    std::vector<start_answer> start(std::string_view owner, fence which,
+                                    std::span<const receipt> what) override;
+    std::vector<contract::open_delivery> open_deliveries(std::string_view owner, fence which,
+                                                         std::span<const receipt> what) override;
+    std::vector<settled_as> settle(std::string_view owner, fence which,
+                                   std::span<const contract::decided> what,
+                                   bool keep_done) override;
+    bool renew(std::string_view owner, fence which, duration lease) override;
+    std::vector<contract::overdue_batch> overdue_batches(std::size_t limit) override;
+    std::size_t expire_due(std::size_t limit) override;
+
+private:
+    struct sight {
+        timestamp now;
+        bool arrived = false;
+        bool expirable = false;
+        bool queued = false;
+    };
+    [[nodiscard]] sight look();
+    void record_claim(const contract::claim_request& request, batch& claimed,
+                      std::vector<batch_record::member> members);
+    std::optional<batch_record> batch_of(std::string_view owner, fence which);
+    std::vector<contract::open_delivery> open_deliveries(
+        const batch_record& batch, const std::vector<std::uint32_t>& ordinals);
+    bool was_called_off(const receipt& what);
+    void expire_late(batch_record& batch, std::span<const receipt> what, timestamp now);
+    std::size_t expire_due(timestamp now, std::size_t limit);
+
+    connection& db_;
+    ready_front* front_;
+};
+
+} // namespace posthorn::mariadb

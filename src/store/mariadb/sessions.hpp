@@ -1,0 +1,72 @@
+// The kinds of session: our own transaction, a reading one, and the caller's.
+#pragma once
+
+#include "store/contract/connection_pool.hpp"
+#include "store/contract/session.hpp"
+#include "store/mariadb/connection.hpp"
+#include "store/mariadb/keeper.hpp"
+#include "store/mariadb/queue.hpp"
+#include "store/mariadb/reader.hpp"
+#include "store/mariadb/writer.hpp"
+
+namespace posthorn::mariadb {
+
+using pool = contract::connection_pool<connection>;
+
+/// What all of them share: the four parts of the contract over one connection.
+class session_base : public contract::session {
+public:
+    session_base(connection& db, ready_front* front, const posthorn::environment& world,
+                 const posthorn::limits& bounds)
+        : db_(db),
+          world_(world),
+          bounds_(bounds),
+          writer_(db),
+          queue_(db, front),
+          reader_(db),
+          keeper_(db)
+    {}
+
+    mariadb::writer& writer() override { return writer_; }
+    mariadb::queue& queue() override { return queue_; }
+    contract::message_reader& reader() override { return reader_; }
+    contract::message_keeper& keeper() override { return keeper_; }
+    const posthorn::environment& environment() const override { return world_; }
+    const posthorn::limits& limits() const override { return bounds_; }
+
+protected:
+    connection& db_;
+
+private:
+    const posthorn::environment& world_;
+    const posthorn::limits& bounds_;
+    mariadb::writer writer_;
+    mariadb::queue queue_;
+    mariadb::reader reader_;
+    mariadb::keeper keeper_;
+};
+
+/// A transaction of our own. A connection that is lost, or whose transaction cannot be ended, does
+/// not go back to the pool, and neither do the idle ones: they are probably lost too.
+class owned_session final : public session_base {
+public:
+    enum class purpose { write, read };
+
+    owned_session(pool& from, pool::turn turn, purpose why, ready_front& front,
+                  const posthorn::environment& world, const posthorn::limits& bounds);
+    owned_session(const owned_session&) = delete;
+    owned_session& operator=(const owned_session&) = delete;
+    ~owned_session() override;
+
+    void commit() override;
+    void rollback() override;
+
+private:
+    void discard();
+
+    pool& pool_;
+    pool::turn turn_;
+    bool open_ = true; ///< the transaction has not ended
+};
+
+} // namespace posthorn::mariadb
