@@ -22,14 +22,15 @@ bool succeeded(const PGresult* result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY;
 }
 
-// Everything our own sessions want. Reading whole tables is what PostgreSQL falls back to when its
-// statistics are old, and on these tables it is never right.
+// Everything our own sessions want. Reading whole tables, or sorting all that waits in order to
+// take the first hundred, is what PostgreSQL falls back to when its statistics are old, and on
+// these tables it is never right.
 std::string session_settings(const location& where)
 {
     return fmt::format("SET lock_timeout = {}; SET statement_timeout = {}; "
                        "SET default_transaction_isolation = 'read committed'; "
                        "SET enable_seqscan = off; SET enable_hashjoin = off; "
-                       "SET enable_mergejoin = off; SET jit = off",
+                       "SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off",
                        where.lock_timeout.count() / 1'000, where.statement_timeout.count() / 1'000);
 }
 

@@ -108,11 +108,12 @@ meaning choose(PGconn* db, std::string_view native, std::string_view during)
     const auto says = [&](std::string_view part) { return said.find(part) != said.npos; };
     if (says("does not exist") && says("database"))
         return meaning_of("3D000");
+    if (says("too many clients") || says("too many connections") ||
+        says("remaining connection slots"))
+        return meaning_of("53300"); // of the server, or "for role …"
     if (says("authentication failed") || says("no password supplied") || says("pg_hba.conf") ||
         says("role"))
         return meaning_of("28000");
-    if (says("too many clients") || says("remaining connection slots"))
-        return meaning_of("53300");
     return unreachable;
 }
 

@@ -32,24 +32,6 @@ void key_heads::move_on(const std::vector<std::string>& keys)
     talk_.run(sql::move_heads_on::text, with);
 }
 
-bool key_heads::admit_arrivals(std::size_t limit)
-{
-    arguments how_many;
-    how_many.set(sql::arrivals::limit, static_cast<std::int64_t>(limit));
-    const auto arrived = talk_.run(sql::arrivals::text, how_many);
-    if (arrived.empty())
-        return false;
-    std::vector<std::string> keys;
-    std::vector<std::int64_t> seqs;
-    for (int i = 0; i < arrived.size(); ++i) {
-        seqs.push_back(arrived.integer(i, 0));
-        keys.emplace_back(arrived.text(i, 1));
-    }
-    lock(keys);
-    admit(keys, seqs);
-    return true;
-}
-
 void key_heads::reconsider(const std::string& key, std::int64_t seq)
 {
     using statement = sql::reconsider_head;

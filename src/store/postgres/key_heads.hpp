@@ -27,9 +27,6 @@ public:
     /// Gives arrived messages their places. Requires: the lock of their keys.
     void admit(const std::vector<std::string>& keys, const std::vector<std::int64_t>& seqs);
 
-    /// Gives messages that have arrived since the last time their places. False: there were none.
-    bool admit_arrivals(std::size_t limit);
-
 private:
     conversation& talk_;
     const environment& world_;

@@ -83,19 +83,19 @@ location location::parse(std::string_view url)
     while (!rest.empty()) {
         const auto pair = rest.substr(0, rest.find('&'));
         rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+        if (is_libpq_parameter(pair.substr(0, pair.find('=')))) {
+            result.conninfo += separator;
+            result.conninfo += pair; // not even looked at: it may be the password
+            separator = '&';
+            continue;
+        }
         const auto parsed = contract::store_url::parse("x:?" + std::string(pair)).parameters;
-        for (const auto& [name, value] : parsed) {
-            if (take(result, name, value))
-                continue;
-            if (!is_libpq_parameter(name))
+        for (const auto& [name, value] : parsed)
+            if (!take(result, name, value))
                 refuse(fmt::format("unknown parameter '{}' for postgresql; known are schema, pool, "
                                    "lock_timeout, statement_timeout, pooler and those of libpq "
                                    "(sslmode, connect_timeout, …)",
                                    name));
-            result.conninfo += separator;
-            result.conninfo += pair;
-            separator = '&';
-        }
     }
     core::check_identifier("schema", result.schema);
     char* why = nullptr;

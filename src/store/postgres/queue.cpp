@@ -163,6 +163,25 @@ arguments of_members(fence which, std::span<const receipt> what, const environme
     return with;
 }
 
+arguments late_arguments(std::size_t limit, const environment& world)
+{
+    arguments which;
+    set_now(which, sql::late::now, world);
+    which.set(sql::late::limit, static_cast<std::int64_t>(limit));
+    return which;
+}
+
+waiting_messages read_waiting(const rows& found)
+{
+    waiting_messages result;
+    for (int row = 0; row < found.size(); ++row) {
+        result.seqs.push_back(found.integer(row, 0));
+        if (!found.text(row, 1).empty())
+            result.keys.emplace_back(found.text(row, 1));
+    }
+    return result;
+}
+
 } // namespace
 
 batch queue::claim_and_commit(const contract::claim_request& request)
@@ -260,8 +279,21 @@ batch queue::claim(const contract::claim_request& request)
 void queue::do_chores(std::size_t limit)
 {
     const auto at_once = std::max(limit, chores_at_once);
-    expire_due(at_once);
-    key_heads(talk_, world_).admit_arrivals(at_once);
+    const auto which = late_arguments(at_once, world_);
+    arguments how_many;
+    how_many.set(sql::arrivals::limit, static_cast<std::int64_t>(at_once));
+    const auto found = talk_.run_all({{sql::late::text, which}, {sql::arrivals::text, how_many}});
+    const auto late = read_waiting(found[0]);
+    const auto arrived = read_waiting(found[1]);
+    // All heads at once: whoever takes some, and then others, meets somebody who took the others.
+    key_heads heads(talk_, world_);
+    auto keys = late.keys;
+    keys.insert(keys.end(), arrived.keys.begin(), arrived.keys.end());
+    if (!keys.empty())
+        heads.lock(keys);
+    expire(late);
+    if (!arrived.seqs.empty())
+        heads.admit(arrived.keys, arrived.seqs);
     arguments ripen;
     set_now(ripen, sql::ripen::now, world_);
     ripen.set(sql::ripen::limit, static_cast<std::int64_t>(at_once));
@@ -495,28 +527,23 @@ std::vector<contract::overdue_batch> queue::overdue_batches(std::size_t limit)
 
 std::size_t queue::expire_due(std::size_t limit)
 {
-    arguments which;
-    set_now(which, sql::late::now, world_);
-    which.set(sql::late::limit, static_cast<std::int64_t>(limit));
-    const auto found = talk_.run(sql::late::text, which);
-    if (found.empty())
+    const auto late = read_waiting(talk_.run(sql::late::text, late_arguments(limit, world_)));
+    if (!late.keys.empty())
+        key_heads(talk_, world_).lock(late.keys);
+    return expire(late);
+}
+
+// Requires: the locks of their keys.
+std::size_t queue::expire(const waiting_messages& late)
+{
+    if (late.seqs.empty())
         return 0;
-    std::vector<std::int64_t> seqs;
-    std::vector<std::string> keys;
-    for (int row = 0; row < found.size(); ++row) {
-        seqs.push_back(found.integer(row, 0));
-        if (!found.text(row, 1).empty())
-            keys.emplace_back(found.text(row, 1));
-    }
-    key_heads heads(talk_, world_);
-    if (!keys.empty())
-        heads.lock(keys);
     arguments with;
     set_now(with, sql::expire::now, world_);
-    with.set(sql::expire::seqs, std::span<const std::int64_t>(seqs));
+    with.set(sql::expire::seqs, std::span<const std::int64_t>(late.seqs));
     const auto ended = talk_.run(sql::expire::text, with);
-    if (!keys.empty())
-        heads.move_on(keys);
+    if (!late.keys.empty())
+        key_heads(talk_, world_).move_on(late.keys);
     return static_cast<std::size_t>(ended.size());
 }
 

@@ -5,7 +5,17 @@
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/frontier.hpp"
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 namespace posthorn::postgres {
+
+/// Messages by their numbers, and the ordering keys of those that have one.
+struct waiting_messages {
+    std::vector<std::int64_t> seqs;
+    std::vector<std::string> keys;
+};
 
 class queue final : public contract::message_queue {
 public:
@@ -44,6 +54,7 @@ private:
                                              std::span<const contract::decided> what,
                                              bool keep_done);
     void do_chores(std::size_t limit);
+    std::size_t expire(const waiting_messages& late);
 
     conversation& talk_;
     const environment& world_;

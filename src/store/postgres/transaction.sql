@@ -1,7 +1,8 @@
 -- Beginning and ending transactions of our own.
 
 -- name: begin_writing
-BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
+-- Not READ WRITE: a server or session that is set to read only must say so in its own words.
+BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- name: begin_reading
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
@@ -25,4 +26,4 @@ ROLLBACK TO SAVEPOINT posthorn_many
 -- Behind a pooler the session is not ours: what we want of it holds for this transaction only.
 SELECT set_config('lock_timeout', :lock_timeout::bigint::text, true), set_config('statement_timeout', :statement_timeout::bigint::text, true),
        set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
+       set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
