@@ -1,7 +1,7 @@
 // The caller's own transaction, lent to Posthorn.
 #include "core/validation.hpp"
+#include "store/contract/lent.hpp"
 #include "store/mariadb/sessions.hpp"
-#include <posthorn/error.hpp>
 #include <posthorn/mariadb.hpp>
 
 #include <memory>
@@ -38,33 +38,21 @@ public:
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
 
-    void commit() override { refuse_to_end(); }
-    void rollback() override { refuse_to_end(); }
+    void commit() override { contract::refuse_to_end(); }
+    void rollback() override { contract::refuse_to_end(); }
 
 private:
-    // Outside a transaction every statement would commit by itself: never what the caller meant.
     borrowed_session& checked()
     {
-        if (!loan::db.in_transaction())
-            throw error(
-                error_code::no_transaction,
-                "the borrowed connection has no transaction open; run START TRANSACTION first");
+        contract::require_transaction(loan::db.in_transaction(), "START TRANSACTION");
         return *this;
-    }
-
-    [[noreturn]] static void refuse_to_end()
-    {
-        throw error(error_code::invalid_argument,
-                    "a borrowed transaction is its owner's to commit or roll back");
     }
 };
 
 } // namespace
 
 borrowed_transaction::borrowed_transaction(st_mysql* connection, const borrow_options& options)
-    : transaction(connection == nullptr
-                      ? throw error(error_code::invalid_argument, "the borrowed connection is null")
-                      : std::make_unique<borrowed_session>(connection, options))
+    : transaction(std::make_unique<borrowed_session>(contract::required(connection), options))
 {}
 
 } // namespace posthorn::mariadb

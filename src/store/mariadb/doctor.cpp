@@ -1,4 +1,5 @@
 // The diagnosis of a MariaDB store: the server's settings first, then what the tables hold.
+#include "store/contract/examination.hpp"
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/location.hpp"
 #include "store/mariadb/reader.hpp"
@@ -15,16 +16,9 @@
 namespace posthorn::mariadb {
 namespace {
 
-class examination {
+class mariadb_examination final : public contract::examination {
 public:
-    explicit examination(connection& db) : db_(db) {}
-
-    std::vector<finding> findings;
-
-    void add(severity level, std::string check, std::string detail, std::string advice = {})
-    {
-        findings.push_back({level, std::move(check), std::move(detail), std::move(advice)});
-    }
+    explicit mariadb_examination(connection& db) : db_(db) {}
 
     void look_at_server()
     {
@@ -49,38 +43,32 @@ public:
         add(severity::ok, "isolation", "READ-COMMITTED, set and read back");
     }
 
-    bool look_at_schema()
+    bool look_at_tables()
     {
-        try {
-            require_current(db_);
-        } catch (const error& failure) {
-            add(severity::problem, "schema version", failure.what());
-            return false;
-        }
-        add(severity::ok, "schema version", std::to_string(newest_version()));
-        return true;
+        return look_at_schema(newest_version(), [&] { require_current(db_); });
     }
 
     void look_at_contents()
     {
         look_at_engines();
-        expect_none<sql::missing_indexes>("indexes", "indexes are missing",
-                                          "restore them: `posthorn migrate --print` shows them");
-        expect_none<sql::missing_procedure>(
+        expect_no<sql::missing_indexes>("indexes", "indexes are missing",
+                                        "restore them: `posthorn migrate --print` shows them");
+        expect_no<sql::missing_procedure>(
             "procedure", "procedures are missing",
             "restore it: `posthorn migrate --print` shows it; without EXECUTE it is not seen");
-        expect_none<sql::rows_without_message>(
+        expect_no<sql::rows_without_message>(
             "lost messages", "rows refer to messages that are gone",
             "somebody deleted rows by hand: restore from a backup");
-        expect_none<sql::double_state>("double state", "messages are in two places at once",
-                                       "somebody changed rows by hand");
-        expect_none<sql::claimed_without_batch>("claims", "messages are claimed by nobody",
-                                                "somebody changed rows by hand");
-        expect_none<sql::keys_astray>("ordering keys", "keys and their messages disagree",
-                                      "somebody changed rows by hand");
+        expect_no<sql::double_state>("double state", "messages are in two places at once",
+                                     "somebody changed rows by hand");
+        expect_no<sql::claimed_without_batch>("claims", "messages are claimed by nobody",
+                                              "somebody changed rows by hand");
+        expect_no<sql::keys_astray>("ordering keys", "keys and their messages disagree",
+                                    "somebody changed rows by hand");
         look_at_accounts();
-        look_at_clock();
-        look_at_work();
+        look_at_clock(from_the_future(),
+                      "the server's clock was set back: check time synchronisation");
+        look_at_work(reader(db_).count(), overdue_batches());
         look_at_transactions();
     }
 
@@ -131,19 +119,9 @@ private:
     }
 
     template <typename Statement>
-    void expect_none(std::string check, std::string_view otherwise, std::string advice)
+    void expect_no(std::string check, std::string_view otherwise, std::string advice)
     {
-        report(number<Statement>(), std::move(check), otherwise, std::move(advice));
-    }
-
-    void report(std::int64_t count, std::string check, std::string_view otherwise,
-                std::string advice)
-    {
-        if (count == 0)
-            add(severity::ok, std::move(check), "no fault found");
-        else
-            add(severity::problem, std::move(check), fmt::format("{} {}", count, otherwise),
-                std::move(advice));
+        expect_none(number<Statement>(), std::move(check), otherwise, std::move(advice));
     }
 
     void look_at_engines()
@@ -153,8 +131,8 @@ private:
         row.bind(statement::length, static_cast<std::int64_t>(db_.prefix().size()))
             .bind_ascii(statement::prefix, db_.prefix());
         row.step();
-        report(row.integer(0), "storage engine", "tables are not InnoDB's",
-               "ALTER TABLE … ENGINE = InnoDB: others have no transactions");
+        expect_none(row.integer(0), "storage engine", "tables are not InnoDB's",
+                    "ALTER TABLE … ENGINE = InnoDB: others have no transactions");
     }
 
     // What the tables cannot account for must be an open member of a batch that was plain.
@@ -174,40 +152,23 @@ private:
                 "somebody changed rows by hand: restore from a backup");
     }
 
-    void look_at_clock()
+    std::int64_t from_the_future()
     {
         using statement = sql::from_the_future;
         auto row = db_.use(statement::text);
         row.bind(statement::limit_time, db_.now() + std::chrono::minutes{1});
         row.step();
-        const auto count = row.integer(0);
-        add(count == 0 ? severity::ok : severity::warning, "clock",
-            count == 0
-                ? "messages are not from the future"
-                : fmt::format("{} of the last 1,000 messages were created later than now", count),
-            count == 0 ? "" : "the server's clock was set back: check time synchronisation");
+        return row.integer(0);
     }
 
-    void look_at_work()
+    std::int64_t overdue_batches()
     {
-        reader look(db_);
-        const auto stats = look.count();
-        add(stats.dead == 0 ? severity::ok : severity::warning, "dead letters",
-            std::to_string(stats.dead), stats.dead == 0 ? "" : "see `posthorn dead list`");
-        add(stats.blocked_keys == 0 ? severity::ok : severity::warning, "blocked keys",
-            std::to_string(stats.blocked_keys),
-            stats.blocked_keys == 0 ? "" : "retry or skip them: see `posthorn dead keys`");
         using statement = sql::overdue_batch_count;
         const auto now = db_.now();
         auto row = db_.use(statement::text);
         row.bind(statement::now, now);
         row.step();
-        const auto overdue = row.integer(0);
-        add(overdue == 0 ? severity::ok : severity::warning, "overdue leases",
-            std::to_string(overdue),
-            overdue == 0
-                ? ""
-                : "a worker died and nobody has reaped its messages yet: is a worker running?");
+        return row.integer(0);
     }
 
     // Whether others' transactions may be seen depends on the user's rights.
@@ -235,12 +196,12 @@ private:
 std::vector<finding> diagnose(std::string_view url, const store_options& options)
 {
     connection db(parse_location(url, options));
-    examination all(db);
+    mariadb_examination all(db);
     try {
         all.look_at_server();
         db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "begin");
         db.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", "begin");
-        if (all.look_at_schema())
+        if (all.look_at_tables())
             all.look_at_contents();
         db.execute("ROLLBACK", "rollback");
     } catch (const error& failure) {

@@ -2,6 +2,7 @@
 #include "store/mariadb/reader.hpp"
 
 #include "core/validation.hpp"
+#include "store/contract/listing.hpp"
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/find_seq.hpp"
 #include "store/mariadb/places.hpp"
@@ -15,19 +16,14 @@
 namespace posthorn::mariadb {
 namespace {
 
-// Counting more rows than this one by one would take longer than anyone wants to wait.
-constexpr std::int64_t countable_max = 100'000;
-
 // Every statement that lists has the same filter, so its parameters are bound by one function.
 template <typename Statement>
 void bind_filter(query& row, const message_filter& filter)
 {
-    const bool open_ended = filter.topic.ends_with('*');
-    const std::string_view topic = filter.topic;
+    const contract::topic_filter topic(filter.topic);
     row.bind(Statement::after, filter.after_position)
-        .bind_bytes_or_null(Statement::topic, open_ended ? std::string_view{} : topic)
-        .bind_bytes_or_null(Statement::topic_start,
-                            open_ended ? topic.substr(0, topic.size() - 1) : std::string_view{})
+        .bind_bytes_or_null(Statement::topic, topic.exact)
+        .bind_bytes_or_null(Statement::topic_start, topic.start)
         .bind_bytes_or_null(Statement::ordering_key, filter.ordering_key)
         .bind(Statement::created_before, filter.created_before)
         .bind_bytes_or_null(Statement::error, filter.error_contains)
@@ -66,15 +62,6 @@ std::vector<std::int64_t> seqs_finished(connection& db, const message_filter& fi
     bind_filter<statement>(row, filter);
     row.bind(statement::state, number(state));
     return numbers(row);
-}
-
-std::vector<std::int64_t> merged(const std::vector<std::int64_t>& a,
-                                 const std::vector<std::int64_t>& b, std::size_t limit)
-{
-    std::vector<std::int64_t> result;
-    std::ranges::merge(a, b, std::back_inserter(result));
-    result.resize(std::min(result.size(), limit));
-    return result;
 }
 
 message_record read_message_part(const query& row)
@@ -216,12 +203,12 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
         return seqs<sql::seqs_of_all>(db_, filter);
     switch (*filter.state) {
     case message_state::ready:
-        return merged(seqs_in_queue(db_, filter, place::ready),
-                      seqs<sql::seqs_of_ready>(db_, filter), filter.limit);
+        return contract::merged(seqs_in_queue(db_, filter, place::ready),
+                                seqs<sql::seqs_of_ready>(db_, filter), filter.limit);
     case message_state::waiting: return seqs_in_queue(db_, filter, place::parked);
     case message_state::claimed:
-        return merged(seqs_in_queue(db_, filter, place::claimed), claimed_seqs(filter),
-                      filter.limit);
+        return contract::merged(seqs_in_queue(db_, filter, place::claimed), claimed_seqs(filter),
+                                filter.limit);
     case message_state::dead: return seqs<sql::seqs_of_dead>(db_, filter);
     case message_state::done: return seqs_finished(db_, filter, place::done);
     case message_state::cancelled: return seqs_finished(db_, filter, place::cancelled);
@@ -283,11 +270,11 @@ void reader::count_waiting(store_stats& into, timestamp now)
 {
     {
         auto row = db_.use(sql::count_ready::text);
-        row.bind(sql::count_ready::limit, countable_max + 1);
+        row.bind(sql::count_ready::limit, contract::countable_max + 1);
         row.step();
         into.ready = row.integer(0);
     }
-    if (into.ready > countable_max) {
+    if (into.ready > contract::countable_max) {
         into.exact = false;
         into.ready = std::max(into.ready, estimated_rows("ready"));
     }
@@ -324,7 +311,7 @@ void reader::count_ended(store_stats& into)
     std::int64_t counted = 0;
     {
         auto row = db_.use(sql::count_finished::text);
-        row.bind(sql::count_finished::limit, countable_max + 1);
+        row.bind(sql::count_finished::limit, contract::countable_max + 1);
         while (row.step()) {
             counts[static_cast<place>(row.integer(0))] = row.integer(1);
             counted += row.integer(1);
@@ -332,7 +319,7 @@ void reader::count_ended(store_stats& into)
     }
     // The rest is taken to be like the newest.
     double scale = 1.0;
-    if (counted > countable_max) {
+    if (counted > contract::countable_max) {
         into.exact = false;
         scale = std::max(1.0, static_cast<double>(estimated_rows("finished")) /
                                   static_cast<double>(counted));

@@ -2,6 +2,7 @@
 // be repeated, its version is recorded last, and a lock keeps two migrations apart.
 #include "store/mariadb/schema.hpp"
 
+#include "store/contract/schema_version.hpp"
 #include "store/mariadb/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -103,30 +104,9 @@ int found_version(connection& db)
 
 void require_current(connection& db)
 {
-    const int found = found_version(db);
-    const int needed = newest_version();
-    if (found == needed)
-        return;
-    if (found == 0)
-        throw error(
-            error_code::schema_missing,
-            fmt::format(
-                "this user sees no Posthorn tables with prefix '{}' in this database; create "
-                "them with `posthorn init` or posthorn::migrate",
-                db.prefix()));
-    if (found < needed)
-        throw error(
-            error_code::schema_outdated,
-            fmt::format(
-                "the tables have version {}, this Posthorn needs {}; run `posthorn migrate` "
-                "or posthorn::migrate",
-                found, needed));
-    throw error(
-        error_code::schema_newer,
-        fmt::format(
-            "the tables have version {}, this Posthorn knows {}: a newer Posthorn made them; "
-            "update this one",
-            found, needed));
+    contract::require_version(
+        found_version(db), newest_version(),
+        fmt::format("with prefix '{}' in this database that this user may see", db.prefix()));
 }
 
 std::vector<std::string> statements_of(std::string_view script)

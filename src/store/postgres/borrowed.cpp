@@ -1,8 +1,8 @@
 // The caller's own transaction, lent to Posthorn.
 #include "core/validation.hpp"
+#include "store/contract/lent.hpp"
 #include "store/postgres/sessions.hpp"
 #include "store/postgres/statements.hpp"
-#include <posthorn/error.hpp>
 #include <posthorn/postgres.hpp>
 
 #include <memory>
@@ -43,32 +43,21 @@ public:
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
 
-    void commit() override { refuse_to_end(); }
-    void rollback() override { refuse_to_end(); }
+    void commit() override { contract::refuse_to_end(); }
+    void rollback() override { contract::refuse_to_end(); }
 
 private:
-    // Outside a transaction every statement would commit by itself: never what the caller meant.
     borrowed_session& checked()
     {
-        if (!loan::db.in_transaction())
-            throw error(error_code::no_transaction,
-                        "the borrowed connection has no transaction open; run BEGIN first");
+        contract::require_transaction(loan::db.in_transaction(), "BEGIN");
         return *this;
-    }
-
-    [[noreturn]] static void refuse_to_end()
-    {
-        throw error(error_code::invalid_argument,
-                    "a borrowed transaction is its owner's to commit or roll back");
     }
 };
 
 } // namespace
 
 borrowed_transaction::borrowed_transaction(pg_conn* connection, const borrow_options& options)
-    : transaction(connection == nullptr
-                      ? throw error(error_code::invalid_argument, "the borrowed connection is null")
-                      : std::make_unique<borrowed_session>(connection, options))
+    : transaction(std::make_unique<borrowed_session>(contract::required(connection), options))
 {}
 
 } // namespace posthorn::postgres

@@ -1,4 +1,5 @@
 // The diagnosis of a PostgreSQL store: the server's settings, the tables, and what they hold.
+#include "store/contract/examination.hpp"
 #include "store/postgres/reader.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/postgres/statements.hpp"
@@ -14,18 +15,11 @@ namespace {
 
 constexpr std::int64_t long_transaction_seconds = 600;
 
-class examination {
+class postgres_examination final : public contract::examination {
 public:
-    examination(connection& db, const location& where, const environment& world)
+    postgres_examination(connection& db, const location& where, const environment& world)
         : db_(db), where_(where), world_(world), talk_(db, conversation::purpose::read)
     {}
-
-    std::vector<finding> findings;
-
-    void add(severity level, std::string check, std::string detail, std::string advice = {})
-    {
-        findings.push_back({level, std::move(check), std::move(detail), std::move(advice)});
-    }
 
     void look_at_server()
     {
@@ -47,36 +41,30 @@ public:
             primary ? "" : "a standby takes no writes: connect to the primary");
     }
 
-    bool look_at_schema()
+    bool look_at_tables()
     {
-        try {
-            require_current(db_, where_);
-        } catch (const error& failure) {
-            add(severity::problem, "schema version", failure.what());
-            return false;
-        }
-        add(severity::ok, "schema version", std::to_string(newest_version()));
-        return true;
+        return look_at_schema(newest_version(), [&] { require_current(db_, where_); });
     }
 
     void look_at_contents()
     {
-        expect_none<sql::missing_indexes>("indexes", "indexes are missing or broken",
-                                          "restore them: `posthorn migrate --print` shows them");
-        expect_none<sql::in_two_places>("double state", "messages are in two places at once",
-                                        "somebody changed rows by hand");
-        expect_none<sql::claimed_by_nobody>("claims", "messages are claimed by nobody",
-                                            "somebody changed rows by hand");
-        expect_none<sql::miscounted_batches>("batches", "batches have lost members",
-                                             "somebody changed rows by hand");
-        expect_none<sql::waiting_without_reason>("ordering keys",
-                                                 "messages wait for a key that nobody holds",
-                                                 "somebody changed rows by hand");
-        expect_none<sql::left_behind>("mark", "messages wait where no claim looks",
-                                      "set the column low of the table mark to 0");
-        look_at_clock();
+        expect_no<sql::missing_indexes>("indexes", "indexes are missing or broken",
+                                        "restore them: `posthorn migrate --print` shows them");
+        expect_no<sql::in_two_places>("double state", "messages are in two places at once",
+                                      "somebody changed rows by hand");
+        expect_no<sql::claimed_by_nobody>("claims", "messages are claimed by nobody",
+                                          "somebody changed rows by hand");
+        expect_no<sql::miscounted_batches>("batches", "batches have lost members",
+                                           "somebody changed rows by hand");
+        expect_no<sql::waiting_without_reason>("ordering keys",
+                                               "messages wait for a key that nobody holds",
+                                               "somebody changed rows by hand");
+        expect_no<sql::left_behind>("mark", "messages wait where no claim looks",
+                                    "set the column low of the table mark to 0");
+        look_at_clock(number_now<sql::from_the_future>(),
+                      "the server's clock was set back: check time synchronisation");
         look_at_transactions();
-        look_at_work();
+        look_at_work(reader(talk_, world_).count(), number_now<sql::overdue_batch_count>());
     }
 
 private:
@@ -98,24 +86,9 @@ private:
     }
 
     template <typename Statement>
-    void expect_none(std::string check, std::string_view otherwise, std::string advice)
+    void expect_no(std::string check, std::string_view otherwise, std::string advice)
     {
-        const auto count = number<Statement>();
-        if (count == 0)
-            add(severity::ok, std::move(check), "no fault found");
-        else
-            add(severity::problem, std::move(check), fmt::format("{} {}", count, otherwise),
-                std::move(advice));
-    }
-
-    void look_at_clock()
-    {
-        const auto count = number_now<sql::from_the_future>();
-        add(count == 0 ? severity::ok : severity::warning, "clock",
-            count == 0
-                ? "messages are not from the future"
-                : fmt::format("{} of the last 1,000 messages were created later than now", count),
-            count == 0 ? "" : "the server's clock was set back: check time synchronisation");
+        expect_none(number<Statement>(), std::move(check), otherwise, std::move(advice));
     }
 
     void look_at_transactions()
@@ -126,22 +99,6 @@ private:
             fmt::format("the oldest began {} s ago", seconds),
             old ? "it keeps finished rows from being cleaned up, and claims slow down: end it"
                 : "");
-    }
-
-    void look_at_work()
-    {
-        const auto stats = reader(talk_, world_).count();
-        add(stats.dead == 0 ? severity::ok : severity::warning, "dead letters",
-            std::to_string(stats.dead), stats.dead == 0 ? "" : "see `posthorn dead list`");
-        add(stats.blocked_keys == 0 ? severity::ok : severity::warning, "blocked keys",
-            std::to_string(stats.blocked_keys),
-            stats.blocked_keys == 0 ? "" : "retry or skip them: see `posthorn dead keys`");
-        const auto overdue = number_now<sql::overdue_batch_count>();
-        add(overdue == 0 ? severity::ok : severity::warning, "overdue leases",
-            std::to_string(overdue),
-            overdue == 0
-                ? ""
-                : "a worker died and nobody has reaped its messages yet: is a worker running?");
     }
 
     connection& db_;
@@ -157,10 +114,10 @@ std::vector<finding> diagnose(std::string_view url, const store_options& options
     auto where = location::parse(url);
     where.statement_timeout = duration::zero(); // it reads whole tables
     connection db(where);
-    examination all(db, where, options.environment);
+    postgres_examination all(db, where, options.environment);
     try {
         all.look_at_server();
-        if (all.look_at_schema())
+        if (all.look_at_tables())
             all.look_at_contents();
     } catch (const error& failure) {
         all.add(severity::problem, "reading", failure.what());

@@ -2,6 +2,7 @@
 #include "store/postgres/reader.hpp"
 
 #include "core/validation.hpp"
+#include "store/contract/listing.hpp"
 #include "store/contract/numbered_id.hpp"
 #include "store/postgres/row_state.hpp"
 #include "store/postgres/statements.hpp"
@@ -12,20 +13,15 @@
 namespace posthorn::postgres {
 namespace {
 
-// Counting more rows than this one by one would take longer than anyone wants to wait.
-constexpr std::int64_t countable_max = 100'000;
-
 // Every statement that lists has the same filter, so its parameters are set by one function.
 template <typename Statement>
 arguments filtered(const message_filter& filter)
 {
-    const bool open_ended = filter.topic.ends_with('*');
-    const std::string_view topic = filter.topic;
+    const contract::topic_filter topic(filter.topic);
     arguments with;
     with.set(Statement::after, filter.after_position)
-        .set_text_or_null(Statement::topic, open_ended ? std::string_view{} : topic)
-        .set_text_or_null(Statement::topic_start,
-                          open_ended ? topic.substr(0, topic.size() - 1) : std::string_view{})
+        .set_text_or_null(Statement::topic, topic.exact)
+        .set_text_or_null(Statement::topic_start, topic.start)
         .set_text_or_null(Statement::ordering_key, filter.ordering_key)
         .set(Statement::created_before, filter.created_before)
         .set_text_or_null(Statement::error, filter.error_contains)
@@ -38,15 +34,6 @@ std::vector<std::int64_t> numbers(const rows& found)
     std::vector<std::int64_t> result;
     for (int row = 0; row < found.size(); ++row)
         result.push_back(found.integer(row, 0));
-    return result;
-}
-
-std::vector<std::int64_t> merged(const std::vector<std::int64_t>& a,
-                                 const std::vector<std::int64_t>& b, std::size_t limit)
-{
-    std::vector<std::int64_t> result;
-    std::ranges::merge(a, b, std::back_inserter(result));
-    result.resize(std::min(result.size(), limit));
     return result;
 }
 
@@ -145,8 +132,8 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
         return seqs<sql::seqs_of_all>(talk_, filter);
     switch (*filter.state) {
     case message_state::ready:
-        return merged(seqs_in_queue(talk_, filter, false), seqs<sql::seqs_of_plain>(talk_, filter),
-                      filter.limit);
+        return contract::merged(seqs_in_queue(talk_, filter, false),
+                                seqs<sql::seqs_of_plain>(talk_, filter), filter.limit);
     case message_state::waiting: return seqs_in_queue(talk_, filter, true);
     case message_state::claimed: return seqs<sql::seqs_of_claimed>(talk_, filter);
     case message_state::dead: return seqs<sql::seqs_of_dead>(talk_, filter);
@@ -165,14 +152,14 @@ store_stats reader::count()
     arguments queue;
     set_now(now, sql::time_now::now, world_);
     set_now(queue, sql::count_queue::now, world_);
-    plain.set(sql::count_plain::limit, countable_max + 1);
+    plain.set(sql::count_plain::limit, contract::countable_max + 1);
     const auto all = talk_.run_all({{sql::time_now::text, now},
                                     {sql::count_plain::text, plain},
                                     {sql::count_queue::text, queue},
                                     {sql::count_dead::text, {}},
                                     {sql::count_open::text, {}}});
     result.ready = all[1].integer(0, 0);
-    result.exact = result.ready <= countable_max;
+    result.exact = result.ready <= contract::countable_max;
     if (!result.exact)
         result.ready = all[1].integer(0, 2);
     auto oldest = all[1].time_or_none(0, 1);
@@ -203,7 +190,7 @@ void reader::count_finished(store_stats& into)
     const auto size = talk_.run(sql::table_size::text);
     const auto given_out = size.integer(0, 0);
     const auto believed = size.integer(0, 1);
-    if (given_out > countable_max && believed > countable_max) {
+    if (given_out > contract::countable_max && believed > contract::countable_max) {
         into.exact = false;
         into.done = std::max<std::int64_t>(0, believed - into.ready - into.delayed - into.waiting -
                                                   into.claimed - into.dead);

@@ -2,6 +2,7 @@
 // tables back like anything else.
 #include "store/postgres/schema.hpp"
 
+#include "store/contract/schema_version.hpp"
 #include "store/postgres/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -60,25 +61,8 @@ int found_version(connection& db, const location& where)
 
 void require_current(connection& db, const location& where)
 {
-    const int found = found_version(db, where);
-    const int needed = newest_version();
-    if (found == needed)
-        return;
-    if (found == 0)
-        throw error(
-            error_code::schema_missing,
-            fmt::format("this database has no Posthorn tables in schema {}; create them with "
-                        "`posthorn init` or posthorn::migrate",
-                        where.schema));
-    if (found < needed)
-        throw error(error_code::schema_outdated,
-                    fmt::format("the tables have version {}, this Posthorn needs {}; run `posthorn "
-                                "migrate` or posthorn::migrate",
-                                found, needed));
-    throw error(error_code::schema_newer,
-                fmt::format("the tables have version {}, this Posthorn knows {}: a newer Posthorn "
-                            "made them; update this one",
-                            found, needed));
+    contract::require_version(found_version(db, where), newest_version(),
+                              fmt::format("in schema {} of this database", where.schema));
 }
 
 migration_report bring_up_to_date(connection& db, const location& where, const environment& world)

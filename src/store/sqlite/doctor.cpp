@@ -1,5 +1,6 @@
 // The diagnosis of an SQLite store. It opens the file itself,
 // because it must work on stores that will not open.
+#include "store/contract/examination.hpp"
 #include "store/sqlite/batch_record.hpp"
 #include "store/sqlite/location.hpp"
 #include "store/sqlite/reader.hpp"
@@ -13,16 +14,9 @@
 namespace posthorn::sqlite {
 namespace {
 
-class examination {
+class sqlite_examination final : public contract::examination {
 public:
-    examination(connection& db, const environment& world) : db_(db), world_(world) {}
-
-    std::vector<finding> findings;
-
-    void add(severity level, std::string check, std::string detail, std::string advice = {})
-    {
-        findings.push_back({level, std::move(check), std::move(detail), std::move(advice)});
-    }
+    sqlite_examination(connection& db, const environment& world) : db_(db), world_(world) {}
 
     void look_at_library()
     {
@@ -51,36 +45,30 @@ public:
             full ? "" : "leave out synchronous=normal");
     }
 
-    bool look_at_schema()
+    bool look_at_tables()
     {
-        try {
-            require_current(db_);
-        } catch (const error& failure) {
-            add(severity::problem, "schema version", failure.what());
-            return false;
-        }
-        add(severity::ok, "schema version", std::to_string(newest_version()));
-        return true;
+        return look_at_schema(newest_version(), [&] { require_current(db_); });
     }
 
     void look_at_contents()
     {
-        expect_none<sql::missing_indexes>("indexes", "indexes are missing",
-                                          "restore them: `posthorn migrate --print` shows them");
-        expect_none<sql::queued_without_message>(
+        expect_no<sql::missing_indexes>("indexes", "indexes are missing",
+                                        "restore them: `posthorn migrate --print` shows them");
+        expect_no<sql::queued_without_message>(
             "lost messages", "rows refer to messages that are gone",
             "somebody deleted rows by hand: restore from a backup");
-        expect_none<sql::queued_and_finished>("double state",
-                                              "messages are queued and finished at once",
+        expect_no<sql::queued_and_finished>("double state",
+                                            "messages are queued and finished at once",
+                                            "somebody changed rows by hand");
+        expect_no<sql::claimed_without_batch>("claims", "messages are claimed by nobody",
                                               "somebody changed rows by hand");
-        expect_none<sql::claimed_without_batch>("claims", "messages are claimed by nobody",
-                                                "somebody changed rows by hand");
-        expect_none<sql::waiting_without_reason>("ordering keys",
-                                                 "messages wait for a key that nobody holds",
-                                                 "somebody changed rows by hand");
+        expect_no<sql::waiting_without_reason>("ordering keys",
+                                               "messages wait for a key that nobody holds",
+                                               "somebody changed rows by hand");
         look_at_log();
-        look_at_clock();
-        look_at_work();
+        look_at_clock(from_the_future(),
+                      "some machine's clock is wrong: check time synchronisation");
+        look_at_work(reader(db_, world_).count(), overdue_batches());
     }
 
 private:
@@ -93,14 +81,9 @@ private:
     }
 
     template <typename Statement>
-    void expect_none(std::string check, std::string_view otherwise, std::string advice)
+    void expect_no(std::string check, std::string_view otherwise, std::string advice)
     {
-        const auto count = number<Statement>();
-        if (count == 0)
-            add(severity::ok, std::move(check), "no fault found");
-        else
-            add(severity::problem, std::move(check), fmt::format("{} {}", count, otherwise),
-                std::move(advice));
+        expect_none(number<Statement>(), std::move(check), otherwise, std::move(advice));
     }
 
     // What the tables cannot account for must be an open member of a batch that came from the log.
@@ -128,39 +111,22 @@ private:
                 "somebody changed rows by hand: restore from a backup");
     }
 
-    void look_at_clock()
+    std::int64_t from_the_future()
     {
         using statement = sql::from_the_future;
         auto row = db_.use(statement::text);
         row.bind(statement::limit_time, world_.clock->now() + std::chrono::minutes{1});
         row.step();
-        const auto count = row.integer(0);
-        add(count == 0 ? severity::ok : severity::warning, "clock",
-            count == 0
-                ? "messages are not from the future"
-                : fmt::format("{} of the last 1,000 messages were created later than now", count),
-            count == 0 ? "" : "some machine's clock is wrong: check time synchronisation");
+        return row.integer(0);
     }
 
-    void look_at_work()
+    std::int64_t overdue_batches()
     {
-        reader look(db_, world_);
-        const auto stats = look.count();
-        add(stats.dead == 0 ? severity::ok : severity::warning, "dead letters",
-            std::to_string(stats.dead), stats.dead == 0 ? "" : "see `posthorn dead list`");
-        add(stats.blocked_keys == 0 ? severity::ok : severity::warning, "blocked keys",
-            std::to_string(stats.blocked_keys),
-            stats.blocked_keys == 0 ? "" : "retry or skip them: see `posthorn dead keys`");
         using statement = sql::overdue_batch_count;
         auto row = db_.use(statement::text);
         row.bind(statement::now, world_.clock->now());
         row.step();
-        const auto overdue = row.integer(0);
-        add(overdue == 0 ? severity::ok : severity::warning, "overdue leases",
-            std::to_string(overdue),
-            overdue == 0
-                ? ""
-                : "a worker died and nobody has reaped its messages yet: is a worker running?");
+        return row.integer(0);
     }
 
     connection& db_;
@@ -169,12 +135,12 @@ private:
 
 std::vector<finding> examined(connection& db, const environment& world)
 {
-    examination all(db, world);
+    sqlite_examination all(db, world);
     all.look_at_library();
     try {
         db.execute("BEGIN", "begin");
         all.look_at_file();
-        if (all.look_at_schema())
+        if (all.look_at_tables())
             all.look_at_contents();
         db.execute("COMMIT", "commit");
     } catch (const error& failure) {

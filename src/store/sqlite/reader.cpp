@@ -2,6 +2,7 @@
 #include "store/sqlite/reader.hpp"
 
 #include "core/validation.hpp"
+#include "store/contract/listing.hpp"
 #include "store/sqlite/batch_record.hpp"
 #include "store/sqlite/numbered_id.hpp"
 #include "store/sqlite/row_state.hpp"
@@ -14,19 +15,14 @@
 namespace posthorn::sqlite {
 namespace {
 
-// Counting more rows than this one by one would take longer than anyone wants to wait.
-constexpr std::int64_t countable_max = 100'000;
-
 // Every statement that lists has the same filter, so its parameters are bound by one function.
 template <typename Statement>
 void bind_filter(query& row, const message_filter& filter)
 {
-    const bool open_ended = filter.topic.ends_with('*');
-    const std::string_view topic = filter.topic;
+    const contract::topic_filter topic(filter.topic);
     row.bind(Statement::after, filter.after_position)
-        .bind_text_or_null(Statement::topic, open_ended ? std::string_view{} : topic)
-        .bind_text_or_null(Statement::topic_start,
-                           open_ended ? topic.substr(0, topic.size() - 1) : std::string_view{})
+        .bind_text_or_null(Statement::topic, topic.exact)
+        .bind_text_or_null(Statement::topic_start, topic.start)
         .bind_text_or_null(Statement::ordering_key, filter.ordering_key)
         .bind(Statement::created_before, filter.created_before)
         .bind_text_or_null(Statement::error, filter.error_contains)
@@ -67,15 +63,6 @@ std::vector<std::int64_t> seqs_finished(connection& db, const message_filter& fi
     bind_filter<statement>(row, filter);
     row.bind(statement::state, number(state));
     return numbers(row);
-}
-
-std::vector<std::int64_t> merged(const std::vector<std::int64_t>& a,
-                                 const std::vector<std::int64_t>& b, std::size_t limit)
-{
-    std::vector<std::int64_t> result;
-    std::ranges::merge(a, b, std::back_inserter(result));
-    result.resize(std::min(result.size(), limit));
-    return result;
 }
 
 void read_queue_part(const query& row, message_record& into)
@@ -201,12 +188,12 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
         return seqs<sql::seqs_of_all>(db_, filter);
     switch (*filter.state) {
     case message_state::ready:
-        return merged(seqs_in_queue(db_, filter, row_state::ready),
-                      seqs<sql::seqs_in_log>(db_, filter), filter.limit);
+        return contract::merged(seqs_in_queue(db_, filter, row_state::ready),
+                                seqs<sql::seqs_in_log>(db_, filter), filter.limit);
     case message_state::waiting: return seqs_in_queue(db_, filter, row_state::waiting);
     case message_state::claimed:
-        return merged(seqs_in_queue(db_, filter, row_state::claimed), claimed_seqs(filter),
-                      filter.limit);
+        return contract::merged(seqs_in_queue(db_, filter, row_state::claimed),
+                                claimed_seqs(filter), filter.limit);
     case message_state::dead: return seqs<sql::seqs_of_dead>(db_, filter);
     case message_state::done: return seqs_finished(db_, filter, row_state::done);
     case message_state::cancelled: return seqs_finished(db_, filter, row_state::cancelled);
@@ -255,7 +242,7 @@ std::int64_t reader::count_ready_in_log(bool& exact)
         ahead = row.integer(0);
         elsewhere = row.integer(1);
     }
-    exact = ahead <= countable_max;
+    exact = ahead <= contract::countable_max;
     if (!exact)
         return std::max<std::int64_t>(0, ahead - elsewhere);
     auto row = db_.use(sql::count_log::text);

@@ -1,6 +1,7 @@
 // Migrations: numbered, applied in order, each once, all in one transaction.
 #include "store/sqlite/schema.hpp"
 
+#include "store/contract/schema_version.hpp"
 #include "store/sqlite/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -70,29 +71,8 @@ int found_version(connection& db)
 
 void require_current(connection& db)
 {
-    const int found = found_version(db);
-    const int needed = newest_version();
-    if (found == needed)
-        return;
-    if (found == 0)
-        throw error(
-            error_code::schema_missing,
-            fmt::format("this database has no Posthorn tables with prefix '{}'; create them with "
-                        "`posthorn init` or posthorn::migrate",
-                        db.prefix()));
-    if (found < needed)
-        throw error(
-            error_code::schema_outdated,
-            fmt::format(
-                "the tables have version {}, this Posthorn needs {}; run `posthorn migrate` "
-                "or posthorn::migrate",
-                found, needed));
-    throw error(
-        error_code::schema_newer,
-        fmt::format(
-            "the tables have version {}, this Posthorn knows {}: a newer Posthorn made them; "
-            "update this one",
-            found, needed));
+    contract::require_version(found_version(db), newest_version(),
+                              fmt::format("with prefix '{}' in this database", db.prefix()));
 }
 
 migration_report bring_up_to_date(connection& db, const environment& world)
