@@ -40,7 +40,8 @@ private:
     std::shared_ptr<contract::backend> backend_;
 };
 
-/// Opens the store a URL names: `sqlite:PATH`, `sqlite::memory:`; `?prefix=` names the tables.
+/// Opens the store a URL names: `sqlite:PATH`, `sqlite::memory:`,
+/// `postgresql://user@host/database?schema=posthorn`, `mariadb://user@host/database`.
 /// Throws: `error` — never creates anything: see `migrate`.
 [[nodiscard]] store open(std::string_view url, const store_options& options = {});
 
