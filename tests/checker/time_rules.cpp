@@ -231,8 +231,10 @@ verdict check_times(const dossier& all)
         for (const auto& start : story.starts) {
             result.expect(!surely_before(all, start.at, due), story,
                           "was started {:.3f} s before it was due", seconds(due - start.at));
-            result.expect(!surely_before(all, expiry, start.asked_at), story,
-                          "was started {:.3f} s after it had expired",
+            // A redrive lifts the expiry: whoever asks for one wants the message to run.
+            result.expect(!surely_before(all, expiry, start.asked_at) ||
+                              maybe_redriven(all, story, long_ago, start.at),
+                          story, "was started {:.3f} s after it had expired",
                           seconds(start.asked_at - expiry));
         }
     }

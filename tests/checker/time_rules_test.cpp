@@ -144,6 +144,22 @@ TEST_F(checker_time_rules, a_message_must_not_start_after_it_has_expired)
     expect_broken("I17", "was started 1.000 s after it had expired");
 }
 
+TEST_F(checker_time_rules, a_redriven_message_may_start_after_it_would_have_expired)
+{
+    run.enqueued({.id = id(1),
+                  .topic = "orders",
+                  .expires_at = run.now() + 5s,
+                  .transaction = "transaction 1"});
+    run.ended(1, transaction_end::committed);
+    run.started(1, 1);
+    run.settled(1, 1, settled_as::dead);
+    run.pass(10s);
+    run.redriven(1);
+    run.handled(1, 2);
+    run.row(1, done).redrives = 1;
+    expect_clean();
+}
+
 // I18
 
 TEST_F(checker_time_rules, a_cancelled_message_must_not_start)

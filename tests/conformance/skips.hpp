@@ -26,6 +26,7 @@ inline constexpr std::array skips{
     skip{"sqlite_memory", "borrowing.*", nobody_else},
     skip{"sqlite_memory", "sql_contract.*", nobody_else},
     skip{"sqlite_memory", "processes.*", nobody_else},
+    skip{"sqlite_memory", "key_stress.*", nobody_else},
     skip{"sqlite_memory", "isolation.*", one_connection},
     skip{"sqlite_memory", "interleavings.*", nobody_else},
     skip{"sqlite_memory", "concurrency.workers_with_handles_of_their_own_share_a_store",

@@ -9,7 +9,9 @@ namespace posthorn::conformance {
 // The suite of processes is a program of its own and looks after its entries itself.
 TEST(ledger_of_skips, every_entry_names_a_test_that_exists)
 {
-    EXPECT_THAT(entries_without_a_test([](std::string_view suite) { return suite != "processes"; }),
+    EXPECT_THAT(entries_without_a_test([](std::string_view suite) {
+                    return suite != "processes" && suite != "key_stress";
+                }),
                 ::testing::IsEmpty());
 }
 

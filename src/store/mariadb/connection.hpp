@@ -44,6 +44,9 @@ public:
     prepared_statement& operator=(const prepared_statement&) = delete;
     ~prepared_statement();
 
+    /// It failed in the middle of a result: the client library can not use it again.
+    [[nodiscard]] bool worn_out() const noexcept { return worn_out_; }
+
 private:
     friend class query;
 
@@ -57,6 +60,7 @@ private:
     };
 
     MYSQL_STMT* handle_;
+    bool worn_out_ = false;
     std::vector<column> columns_;
     std::vector<MYSQL_BIND> results_;
 };

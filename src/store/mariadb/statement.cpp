@@ -197,8 +197,13 @@ void query::execute()
     if (mysql_stmt_field_count(prepared_.handle_) == 0)
         return;
     prepare_columns();
-    if (mysql_stmt_store_result(prepared_.handle_) != 0)
+    if (mysql_stmt_store_result(prepared_.handle_) != 0) {
+        // A deadlock, say, that was noticed after the first rows. The client would now wait for the
+        // rest of the result whenever the statement is used or freed, and none will come.
+        executed_ = false;
+        prepared_.worn_out_ = true;
         fail();
+    }
 }
 
 void query::prepare_columns()
