@@ -16,9 +16,21 @@ DELETE FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place = 6 RETURNING
 UPDATE {p}message SET state = 5 WHERE ordering_key = :ordering_key::text AND seq = :seq::bigint AND state = 4
 
 -- name: remove_finished
+-- What ended so long ago was created even before. Numbers grow with the time of creation, so halving finds where the
+-- search may end, and a store in which nothing is old enough is not walked through.
+WITH RECURSIVE cutoff AS MATERIALIZED (SELECT {p}clock(:now::bigint) - :age::bigint AS instant),
+halving (low, high) AS (
+    SELECT 0::bigint, last_value FROM {p}message_seq
+     UNION ALL
+    SELECT CASE WHEN h.old THEN h.middle ELSE h.low END, CASE WHEN h.old THEN h.high ELSE h.middle - 1 END
+      FROM (SELECT low, high, (low + high + 1) / 2 AS middle,
+                   coalesce((SELECT m.created_at FROM {p}message m WHERE m.seq >= (low + high + 1) / 2 ORDER BY m.seq LIMIT 1)
+                            <= (SELECT instant FROM cutoff), false) AS old
+              FROM halving WHERE low < high) h)
 DELETE FROM {p}message
  WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message
-                          WHERE state >= 6 AND finished_at <= (SELECT {p}clock(:now::bigint)) - :age::bigint
+                          WHERE seq <= (SELECT max(low) FROM halving)
+                            AND state >= 6 AND finished_at <= (SELECT instant FROM cutoff)
                           ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
 -- name: removable_dead
