@@ -44,6 +44,9 @@ public:
     prepared_statement& operator=(const prepared_statement&) = delete;
     ~prepared_statement();
 
+    /// False after an error among its rows: the client library would wait for the others for ever.
+    [[nodiscard]] bool usable() const noexcept { return usable_; }
+
 private:
     friend class query;
 
@@ -59,6 +62,7 @@ private:
     MYSQL_STMT* handle_;
     std::vector<column> columns_;
     std::vector<MYSQL_BIND> results_;
+    bool usable_ = true;
 };
 
 /// One execution of a prepared statement, on one row of parameters or on many at once.
@@ -116,6 +120,7 @@ private:
     void execute_many();
     void prepare_columns();
     [[noreturn]] void fail() const;
+    [[noreturn]] void fail_among_rows();
 
     prepared_statement& prepared_;
     const contract::named_statement& which_;
