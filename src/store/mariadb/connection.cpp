@@ -144,7 +144,7 @@ void connection::set_up(const settings& with)
 query connection::use(const contract::named_statement& which)
 {
     auto& prepared = prepared_[static_cast<std::size_t>(which.index)];
-    if (!prepared || prepared->worn_out())
+    if (!prepared || !prepared->usable())
         prepared = std::make_unique<prepared_statement>(db_, with_prefix(which.text), which.name);
     return query{*prepared, which};
 }

@@ -44,8 +44,8 @@ public:
     prepared_statement& operator=(const prepared_statement&) = delete;
     ~prepared_statement();
 
-    /// It failed in the middle of a result: the client library can not use it again.
-    [[nodiscard]] bool worn_out() const noexcept { return worn_out_; }
+    /// False after an error among its rows: the client library would wait for the others for ever.
+    [[nodiscard]] bool usable() const noexcept { return usable_; }
 
 private:
     friend class query;
@@ -60,9 +60,9 @@ private:
     };
 
     MYSQL_STMT* handle_;
-    bool worn_out_ = false;
     std::vector<column> columns_;
     std::vector<MYSQL_BIND> results_;
+    bool usable_ = true;
 };
 
 /// One execution of a prepared statement, on one row of parameters or on many at once.
@@ -120,6 +120,7 @@ private:
     void execute_many();
     void prepare_columns();
     [[noreturn]] void fail() const;
+    [[noreturn]] void fail_among_rows();
 
     prepared_statement& prepared_;
     const contract::named_statement& which_;

@@ -115,12 +115,13 @@ meaning meaning_of(const complaint& said)
     return found == meanings.end() ? meaning{said.code, error_code::internal, false, ""} : *found;
 }
 
-// A ping's answer says whether a transaction is open.
+// The answer to a statement says whether a transaction is open; the client library does not read it
+// from the answer to a ping.
 void refresh_status(MYSQL* db, unsigned code)
 {
     if (db != nullptr &&
         (code == ER_LOCK_DEADLOCK || code == ER_LOCK_WAIT_TIMEOUT || code == ER_CHECKREAD))
-        mysql_ping(db);
+        mysql_query(db, "DO 0");
 }
 
 } // namespace

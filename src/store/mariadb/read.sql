@@ -31,12 +31,17 @@ SELECT q.seq FROM {p}queue q FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FO
    AND {{effective_place}} = :place
  ORDER BY q.seq LIMIT :limit
 
+-- fragment: dead_after
+{p}queue q FORCE INDEX ({p}queue_place) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
+ WHERE q.seq > :after AND {{filter}} AND (:error IS NULL OR INSTR(COALESCE(q.last_error, ''), :error) > 0)
+
 -- name: seqs_of_dead
--- As above, over the index of the dead alone.
-SELECT q.seq FROM {p}queue q FORCE INDEX ({p}queue_place) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
- WHERE q.place IN (4, 5) AND q.seq > :after AND {{filter}}
-   AND (:error IS NULL OR INSTR(COALESCE(q.last_error, ''), :error) > 0)
- ORDER BY q.seq LIMIT :limit
+-- Two walks in the order of the index, each of which ends at the limit: over both places at once it would have to read
+-- and sort all of the dead.
+(SELECT q.seq FROM {{dead_after}} AND q.place = 4 ORDER BY q.seq LIMIT :limit)
+ UNION ALL
+(SELECT q.seq FROM {{dead_after}} AND q.place = 5 ORDER BY q.seq LIMIT :limit)
+ ORDER BY seq LIMIT :limit
 
 -- name: seqs_finished
 SELECT f.seq FROM {p}finished f FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = f.seq

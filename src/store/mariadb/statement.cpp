@@ -55,13 +55,19 @@ query::query(prepared_statement& prepared, const contract::named_statement& whic
 
 query::~query()
 {
-    if (executed_)
+    if (executed_ && prepared_.usable_)
         mysql_stmt_free_result(prepared_.handle_);
 }
 
 void query::fail() const
 {
     throw_error(complaint_of(prepared_.handle_), which_.name);
+}
+
+void query::fail_among_rows()
+{
+    prepared_.usable_ = false;
+    fail();
 }
 
 query& query::bind(int number, std::int64_t value)
@@ -197,13 +203,8 @@ void query::execute()
     if (mysql_stmt_field_count(prepared_.handle_) == 0)
         return;
     prepare_columns();
-    if (mysql_stmt_store_result(prepared_.handle_) != 0) {
-        // A deadlock, say, that was noticed after the first rows. The client would now wait for the
-        // rest of the result whenever the statement is used or freed, and none will come.
-        executed_ = false;
-        prepared_.worn_out_ = true;
-        fail();
-    }
+    if (mysql_stmt_store_result(prepared_.handle_) != 0)
+        fail_among_rows();
 }
 
 void query::prepare_columns()
@@ -250,7 +251,7 @@ bool query::step()
     if (code == MYSQL_NO_DATA)
         return false;
     if (code != 0 && code != MYSQL_DATA_TRUNCATED)
-        fail();
+        fail_among_rows();
     // Values that were longer than their buffer are fetched again; the buffer stays large.
     bool grown = false;
     for (std::size_t i = 0; i < prepared_.columns_.size(); ++i) {

@@ -1,58 +1,13 @@
 // A server of the test's own, which is killed and comes back.
 #include "integration/mariadb/fresh_database.hpp"
+#include "integration/mariadb/own_server.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace posthorn::test {
 namespace {
-
-class own_server {
-public:
-    own_server() { run("start"); }
-    own_server(const own_server&) = delete;
-    own_server& operator=(const own_server&) = delete;
-    ~own_server()
-    {
-        if (command("stop") != 0)
-            ADD_FAILURE() << "a server stays behind in " << folder_;
-        std::error_code ignored; // a folder that stays behind must not fail a test
-        std::filesystem::remove_all(folder_, ignored);
-    }
-
-    void run(const std::string& verb)
-    {
-        if (command(verb) != 0)
-            throw std::runtime_error("servers.sh mariadb " + verb + " fails");
-    }
-
-    [[nodiscard]] std::string port() const
-    {
-        std::string text;
-        std::ifstream(folder_ + "/mariadb.port") >> text;
-        return text;
-    }
-
-private:
-    [[nodiscard]] int command(const std::string& verb) const
-    {
-        return std::system((std::string(SERVERS) + " mariadb " + verb + " " + folder_).c_str());
-    }
-
-    static std::string new_folder()
-    {
-        auto name = (std::filesystem::temp_directory_path() / "posthorn-XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr)
-            throw std::runtime_error("no temporary folder: " + name);
-        return name;
-    }
-
-    std::string folder_ = new_folder();
-};
 
 // Proves: F2, I2
 TEST(restarted_server, keeps_what_was_committed_and_is_found_again)

@@ -186,6 +186,11 @@ std::vector<probe> probes()
          {{sql::remove_finished::age, "0"}, {sql::remove_finished::limit, "500"}},
          {"message_pkey"},
          4'000},
+        // Nothing is a thousand years old: then hardly anything is looked at.
+        {sql::remove_finished::text,
+         {{sql::remove_finished::age, "31536000000000000"}, {sql::remove_finished::limit, "500"}},
+         {"message_pkey"},
+         300},
         {sql::forget_dedup::text,
          {{sql::forget_dedup::limit, "50"}},
          {"dedup_expiry", "dedup_pkey"},
