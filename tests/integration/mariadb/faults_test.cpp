@@ -232,7 +232,7 @@ TEST_F(fault, a_user_with_execute_alone_can_enqueue_and_nothing_else)
                             "/" + database.name);
     });
     EXPECT_EQ(blind.code(), error_code::schema_missing);
-    EXPECT_THAT(blind.what(), HasSubstr("sees no Posthorn tables"));
+    EXPECT_THAT(blind.what(), HasSubstr("no Posthorn tables"));
     root.run("DROP USER " + user + "@'%'");
 }
 
