@@ -133,7 +133,11 @@ public:
     }
 
     std::string url() const override { return "sqlite:" + path(); }
-    store open(const store_options& options) override { return posthorn::open(url(), options); }
+    store open(const store_options& options) override
+    {
+        // The machine may be busy with other tests: what is tested is not how long a disk takes.
+        return posthorn::open(url() + "?busy_timeout=60s", options);
+    }
     store open_impatient(const store_options& options) override
     {
         return posthorn::open(url() + "?busy_timeout=20ms", options);

@@ -265,7 +265,9 @@ protected:
                 if (are == tables::full) { // else one index is as good as another
                     EXPECT_THAT(each.indexes, IsSubsetOf(found.indexes)) << found.text;
                 }
-                EXPECT_LE(found.pages, each.pages_max) << found.text;
+                // A neighbour's transaction may keep some old rows alive; a walk through the table
+                // would touch a hundred times as many.
+                EXPECT_LE(found.pages, 4 * each.pages_max) << found.text;
             }
         }
     }
