@@ -55,6 +55,14 @@ public:
         return sighting_;
     }
 
+    /// Whether a transaction of our own would help: something lies between, and nobody waits for
+    /// older transactions to end yet.
+    [[nodiscard]] bool wants_sighting() const
+    {
+        const std::lock_guard lock(mutex_);
+        return sighting_.seen_before == 0 && low_ < last_number_;
+    }
+
     /// Starts over from what the database remembers, as after a change of server.
     void reset(std::int64_t low)
     {

@@ -216,7 +216,19 @@ batch queue::claim_plain(const contract::claim_request& request, std::int64_t fr
         front_.claimed(claimed.deliveries.front().receipt.position,
                        claimed.deliveries.back().receipt.position,
                        static_cast<std::int64_t>(claimed.size()));
+    remember_low();
     return claimed;
+}
+
+// Seldom, and on its own: so that the next process need not walk through what this one has drained.
+void queue::remember_low()
+{
+    const auto low = front_.worth_remembering();
+    if (low == 0)
+        return;
+    arguments with;
+    with.set(sql::raise_mark::low, low);
+    talk_.db().run(sql::raise_mark::text, with);
 }
 
 batch queue::take(const rows& claimed, const contract::claim_request& request)
@@ -238,21 +250,17 @@ batch queue::claim_by_walking(const contract::claim_request& request)
         .set(sql::look::seen_to, sighting.seen_to)
         .set(sql::look::low, from);
     const auto first = claim_arguments(request, from, false, world_);
-    const arguments none;
-    std::vector<step> steps{
-        {sql::look::text, look}, {sql::claim::text, first}, {sql::own_transaction::text, none}};
-    arguments mark;
-    if (const auto low = front_.worth_remembering(); low != 0) {
-        mark.set(sql::raise_mark::low, low);
-        steps.push_back({sql::raise_mark::text, mark});
-    }
-    const auto results = talk_.run_all_and_commit(steps);
+    arguments own;
+    own.set_flag(sql::own_transaction::draw, front_.wants_sighting());
+    const auto results = talk_.run_all_and_commit(
+        {{sql::look::text, look}, {sql::claim::text, first}, {sql::own_transaction::text, own}});
     const auto& seen = results[0];
     front_.learn({.number_before = number_before,
                   .own_transaction = results[2].integer(0, 0),
                   .last_number = seen.integer(0, 3),
                   .low = seen.integer(0, 4),
                   .sighting_counts = seen.yes(0, 5)});
+    remember_low();
     const bool chores = seen.yes(0, 0) || seen.yes(0, 1) || seen.yes(0, 2);
     if (!results[1].empty()) {
         front_.walked(began, world_.clock->monotonic());

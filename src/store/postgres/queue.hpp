@@ -53,6 +53,7 @@ private:
     std::vector<settled_as> settle_what_fits(std::string_view owner, fence which,
                                              std::span<const contract::decided> what,
                                              bool keep_done);
+    void remember_low();
     void do_chores(std::size_t limit);
     std::size_t expire(const waiting_messages& late);
 

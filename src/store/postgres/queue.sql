@@ -24,8 +24,9 @@ SELECT {{has_arrivals}}, {{has_ripe}}, {{has_late}},
   FROM (SELECT pg_current_snapshot() AS running) s
 
 -- name: own_transaction
--- NULL while it has written nothing.
-SELECT pg_current_xact_id_if_assigned()::text::bigint
+-- NULL while it has written nothing, unless it is to draw an id in any case.
+SELECT CASE WHEN :draw::boolean THEN pg_current_xact_id()
+            ELSE pg_current_xact_id_if_assigned() END::text::bigint
 
 -- name: read_mark
 SELECT low FROM {p}mark
