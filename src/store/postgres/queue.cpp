@@ -467,11 +467,33 @@ std::vector<settled_as> queue::settle_and_commit(std::string_view owner, fence w
     return plan.answers(talk_.run_all_and_commit(plan.steps()));
 }
 
+rows queue::run_settle_plain(std::string_view owner, fence which,
+                             std::span<const std::int64_t> seqs)
+{
+    arguments with;
+    const auto say_whose = [&]<typename Statement>(Statement) {
+        set_now(with, Statement::now, world_);
+        with.set_text(Statement::owner, owner).set(Statement::fence, which);
+    };
+    const bool without_gap = std::ranges::adjacent_find(seqs, [](auto each, auto next) {
+                                 return next != each + 1;
+                             }) == seqs.end();
+    if (without_gap) {
+        using statement = sql::settle_stretch;
+        say_whose(statement{});
+        with.set(statement::first, seqs.front()).set(statement::last, seqs.back());
+        return talk_.db().run(statement::text, with, commit_sent::yes);
+    }
+    using statement = sql::settle_plain;
+    say_whose(statement{});
+    with.set(statement::seqs, seqs);
+    return talk_.db().run(statement::text, with, commit_sent::yes);
+}
+
 // One statement that commits by itself. Empty: it was not for these.
 std::vector<settled_as> queue::settle_plain(std::string_view owner, fence which,
                                             std::span<const contract::decided> what)
 {
-    using statement = sql::settle_plain;
     std::vector<std::int64_t> seqs;
     seqs.reserve(what.size());
     for (const auto& each : what) {
@@ -479,12 +501,7 @@ std::vector<settled_as> queue::settle_plain(std::string_view owner, fence which,
             return {};
         seqs.push_back(each.receipt.position);
     }
-    arguments with;
-    set_now(with, statement::now, world_);
-    with.set_text(statement::owner, owner)
-        .set(statement::fence, which)
-        .set(statement::seqs, std::span<const std::int64_t>(seqs));
-    const auto found = talk_.db().run(statement::text, with, commit_sent::yes);
+    const auto found = run_settle_plain(owner, which, seqs);
     if (found.integer(0, 0) == 0)
         return {};
     std::vector<settled_as> answers(what.size(),

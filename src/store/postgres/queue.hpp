@@ -49,6 +49,7 @@ private:
     batch take(const rows& claimed, const contract::claim_request& request);
     std::vector<settled_as> settle_plain(std::string_view owner, fence which,
                                          std::span<const contract::decided> what);
+    rows run_settle_plain(std::string_view owner, fence which, std::span<const std::int64_t> seqs);
     bool fit(fence which, std::span<const contract::decided> what);
     std::vector<settled_as> settle_what_fits(std::string_view owner, fence which,
                                              std::span<const contract::decided> what,

@@ -116,16 +116,20 @@ SELECT seq, state, expires_at <> 0 AND expires_at <= (SELECT {p}clock(:now::bigi
 UPDATE {p}message SET state = 3, attempts = attempts + 1, started_at = (SELECT {p}clock(:now::bigint))
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint AND state = 2
 
--- fragment: close_batch
+-- fragment: count_and_close
+n AS MATERIALIZED (SELECT count(*) AS settled FROM settled),
 closed AS (
-    DELETE FROM {p}batch t USING b WHERE t.fence = b.fence AND b.open <= (SELECT count(*) FROM settled)),
+    DELETE FROM {p}batch t USING b, n WHERE t.fence = b.fence AND b.open <= n.settled),
 shrunk AS (
-    UPDATE {p}batch t SET open = b.open - (SELECT count(*) FROM settled)
-      FROM b WHERE t.fence = b.fence AND b.open > (SELECT count(*) FROM settled) AND EXISTS (SELECT FROM settled))
+    UPDATE {p}batch t SET open = b.open - n.settled
+      FROM b, n WHERE t.fence = b.fence AND b.open > n.settled AND n.settled > 0)
+
+-- fragment: close_batch
+{{count_and_close}}
 -- First how many; then which, unless all of them.
-SELECT count(*) FROM settled
+SELECT settled FROM n
  UNION ALL
-SELECT seq FROM settled WHERE (SELECT count(*) FROM settled) < cardinality(:seqs::bigint[])
+SELECT seq FROM settled WHERE (SELECT settled FROM n) < cardinality(:seqs::bigint[])
 
 -- fragment: own_batch
 WITH b AS MATERIALIZED (
@@ -139,16 +143,31 @@ settled AS (
     RETURNING m.seq),
 {{close_batch}}
 
--- name: settle_plain
--- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind.
+-- fragment: own_plain_batch
 WITH b AS MATERIALIZED (
     SELECT fence, open FROM {p}batch
-     WHERE fence = :fence::bigint AND owner = :owner::text AND cardinality(others) = 0 FOR UPDATE),
+     WHERE fence = :fence::bigint AND owner = :owner::text AND cardinality(others) = 0 FOR UPDATE)
+
+-- name: settle_plain
+-- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind.
+{{own_plain_batch}},
 settled AS (
     UPDATE {p}message m SET state = 6, finished_at = (SELECT {p}clock(:now::bigint))
      WHERE m.seq = ANY (:seqs::bigint[]) AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
     RETURNING m.seq),
 {{close_batch}}
+
+-- name: settle_stretch
+-- The same for numbers without a gap: one walk along the index instead of a search for each.
+{{own_plain_batch}},
+settled AS (
+    UPDATE {p}message m SET state = 6, finished_at = (SELECT {p}clock(:now::bigint))
+     WHERE m.seq >= :first::bigint AND m.seq <= :last::bigint AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
+    RETURNING m.seq),
+{{count_and_close}}
+SELECT settled FROM n
+ UNION ALL
+SELECT seq FROM settled WHERE (SELECT settled FROM n) <= :last::bigint - :first::bigint
 
 -- name: settle_forget
 {{own_batch}},
