@@ -41,4 +41,9 @@ public:
     explicit borrowed_transaction(pg_conn* connection, const borrow_options& options = {});
 };
 
+/// The connection of a transaction on this kind of store, for statements of your own that share
+/// its fate. It is not in pipeline mode, and its transaction is open. Never commit, roll back or
+/// close it. Throws: `error` with `invalid_argument` for a transaction on another kind of store.
+[[nodiscard]] pg_conn* native_handle(transaction& tx);
+
 } // namespace posthorn::postgres

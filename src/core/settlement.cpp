@@ -41,6 +41,11 @@ decision decide(const outcome& said, const delivery_facts& facts, const retry_ru
     switch (said.verdict) {
     case outcome::kind::done: return {};
     case outcome::kind::fail: return dead(said.error, on_dead);
+    case outcome::kind::postpone:
+        return {.become = settled_as::released,
+                .delay = std::clamp(said.delay.value_or(duration::zero()), duration::zero(),
+                                    limits::span_max)};
+    case outcome::kind::park: return {.become = settled_as::parked, .reason = said.reason};
     case outcome::kind::retry: break;
     }
     if (!facts.started)

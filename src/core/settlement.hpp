@@ -11,9 +11,10 @@ namespace posthorn::core {
 /// An outcome after the retry policy has spoken: exactly what the store has to write.
 struct decision {
     settled_as become = settled_as::done; ///< never `lost`
-    duration delay{};                     ///< of `retrying`
+    duration delay{};                     ///< of `retrying`; of `released` if it is postponed
     std::string error = {};               ///< empty: this was no failure
     bool blocks_key = false;              ///< of `dead`
+    park_reason reason = {};              ///< of `parked`
 };
 
 /// What is known of a claimed message when it is settled.
