@@ -176,15 +176,7 @@ protected:
 template <typename Function>
 any_handler make_handler(Function function, shared_services& services)
 {
-    if constexpr (std::invocable<Function&, transactional_delivery<>&>) {
-        return {any_handler::transactional(
-            [function = std::move(function)](const delivery_view& which, transaction& tx) mutable {
-                transactional_delivery<> both(which, tx);
-                return call(function, both);
-            })};
-    } else {
-        static_assert(std::invocable<Function&, const delivery_view&>,
-                      "a handler takes a delivery_view or a transactional_delivery<>&");
+    if constexpr (std::invocable<Function&, const delivery_view&>) {
         using result = std::invoke_result_t<Function&, const delivery_view&>;
         if constexpr (handler_of_result<result>::is_asynchronous) {
             return {handler_of_result<result>::make(std::move(function), services)};
@@ -194,6 +186,14 @@ any_handler make_handler(Function function, shared_services& services)
                     return call(function, which);
                 })};
         }
+    } else {
+        static_assert(std::invocable<Function&, transactional_delivery<>&>,
+                      "a handler takes a delivery_view or a transactional_delivery<>&");
+        return {any_handler::transactional(
+            [function = std::move(function)](const delivery_view& which, transaction& tx) mutable {
+                transactional_delivery<> both(which, tx);
+                return call(function, both);
+            })};
     }
 }
 
