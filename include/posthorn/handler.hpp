@@ -143,8 +143,9 @@ outcome call(Function& function, Arguments&&... arguments)
         std::invoke(function, std::forward<Arguments>(arguments)...);
         return done();
     } else {
-        static_assert(std::convertible_to<result, outcome>,
-                      "a handler returns an outcome or nothing; coroutines need <posthorn/asio.hpp>");
+        static_assert(
+            std::convertible_to<result, outcome>,
+            "a handler returns an outcome or nothing; coroutines need <posthorn/asio.hpp>");
         return std::invoke(function, std::forward<Arguments>(arguments)...);
     }
 }

@@ -23,8 +23,11 @@ struct message_type;
 
 /// A struct that has a `message_type`.
 template <typename Type>
-concept typed_message = requires {
-    { message_type<Type>::topic } -> std::convertible_to<std::string_view>;
+concept typed_message = requires
+{
+    {
+        message_type<Type>::topic
+        } -> std::convertible_to<std::string_view>;
 };
 
 /// The codec unless another one is given; defined in <posthorn/json.hpp>.
@@ -42,7 +45,10 @@ template <typename Type>
 struct codec_of : codec_for<json_codec, Type> {};
 
 template <typename Type>
-    requires requires { typename message_type<Type>::codec; }
+    requires requires
+    {
+        typename message_type<Type>::codec;
+    }
 struct codec_of<Type> : codec_for<typename message_type<Type>::codec, Type> {};
 
 template <typename Type>

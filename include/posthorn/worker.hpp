@@ -30,14 +30,15 @@ struct lifecycle {
 };
 
 struct worker_options {
-    std::string name = {};       ///< for people to read; the host's name and process id unless given
+    std::string name = {}; ///< for people to read; the host's name and process id unless given
     std::size_t concurrency = 10; ///< handlers that run at once
 
     /// How long the worker may be silent before others take its messages. Renewed while handlers
     /// run, so it need not be as long as they take.
     duration lease = std::chrono::seconds{30};
 
-    /// How long handlers may go on after a stop. When a quarter of it is left they are asked to end.
+    /// How long handlers may go on after a stop. When a quarter of it is left they are asked to
+    /// end.
     duration grace = std::chrono::seconds{30};
 
     /// An idle worker looks at least this often, whether or not its bell has rung.
@@ -57,8 +58,8 @@ struct worker_options {
 };
 
 struct run_options {
-    bool until_empty = false;       ///< end when nothing is due any more
-    std::size_t limit = SIZE_MAX;   ///< end after this many deliveries
+    bool until_empty = false;     ///< end when nothing is due any more
+    std::size_t limit = SIZE_MAX; ///< end after this many deliveries
 };
 
 /// What a run has done, in deliveries.

@@ -27,6 +27,7 @@ constexpr duration over_limit_pause = 100ms;
 
 // Something is due, but somebody else has it in hand: ask again after this long.
 constexpr duration when_due_elsewhere = 10ms;
+constexpr duration pause_when_due = 500ms;
 
 // How often a worker goes back to claiming singly before it stops suspecting.
 constexpr int quiet_claims_max = 32;
@@ -59,12 +60,14 @@ bool is_fatal(const std::exception& why)
 struct dispatcher::turn {
     const stop_request& stop;
     const run_options& how;
-    std::size_t claimed = 0;         ///< of `how.limit`
-    bool over = false;               ///< nothing is left to do
+    std::size_t claimed = 0; ///< of `how.limit`
+    bool over = false;       ///< nothing is left to do
     bool armed = false;
-    int busy = 0;                    ///< claims in a row that brought something
-    int failures = 0;                ///< of the store, in a row
-    int quiet = 0;                   ///< claims to make singly, with nothing else running
+    haul last = haul::none;
+    int busy = 0;      ///< claims in a row that brought all they asked for
+    int fruitless = 0; ///< claims in a row that found nothing although it was due
+    int failures = 0;  ///< of the store, in a row
+    int quiet = 0;     ///< claims to make singly, with nothing else running
     monotonic_time looked_at{};
     std::size_t largest_payload = 0;
 
@@ -113,16 +116,18 @@ void dispatcher::work(turn& now)
 {
     while (!now.stopping() && !now.over && now.claimed < now.how.limit) {
         try {
-            if (with_->source->environment().clock->monotonic() >= now.looked_at + look_when_busy_every)
+            if (with_->source->environment().clock->monotonic() >=
+                now.looked_at + look_when_busy_every)
                 (void)look(now);
-            if (claim_and_dispatch(now)) {
-                if (++now.busy == 2 && std::exchange(now.armed, false))
-                    bell_->disarm();
-            } else if (!now.stopping()) {
-                now.busy = 0;
-                rest(now);
-            }
+            now.last = claim_and_dispatch(now);
             now.failures = 0;
+            if (now.last != haul::full) {
+                if (!now.stopping() && now.claimed < now.how.limit)
+                    rest(now);
+                now.busy = 0;
+            } else if (++now.busy == 2 && std::exchange(now.armed, false)) {
+                bell_->disarm(); // whoever enqueues now need not ring
+            }
         } catch (const std::exception& why) {
             if (is_fatal(why))
                 throw;
@@ -169,13 +174,13 @@ std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
     return wanted;
 }
 
-bool dispatcher::claim_and_dispatch(turn& now)
+dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
 {
     auto limit = room_now(now);
     if (limit == 0)
-        return true;
+        return haul::full;
     if (is_paused(pauses_, {})) // everything is
-        return false;
+        return haul::none;
     const auto wanted = wanted_parked(limit);
     const auto asked_at = with_->source->environment().clock->monotonic();
     auto claimed = with_->source->claim(
@@ -185,15 +190,16 @@ bool dispatcher::claim_and_dispatch(turn& now)
             parked_.erase(topic); // all of them have been taken
     if (claimed.empty()) {
         now.quiet = 0;
-        return false;
+        return haul::none;
     }
+    const auto brought = claimed.size() == limit ? haul::full : haul::some;
     std::size_t largest = 0;
     for (const auto& each : claimed.deliveries)
         largest = std::max(largest, each.payload.size());
     now.largest_payload = std::max(largest, now.largest_payload / 2);
     now.claimed += claimed.size();
     dispatch(now, with_->held.take(std::move(claimed), asked_at));
-    return true;
+    return brought;
 }
 
 void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
@@ -282,14 +288,20 @@ void dispatcher::rest(turn& now)
         if (everything_paused) {
             at_most = look_when_busy_every;
         } else if (seen.due) {
-            // The claim before this found nothing: it came in between, or somebody else has it.
-            (void)bell_->wait(when_due_elsewhere);
+            if (now.last != haul::none)
+                return;
+            // The claim before this found nothing: somebody else has it in hand, or has died with
+            // it in hand.
+            with_->settling.reap_soon();
+            (void)bell_->wait(
+                std::min(when_due_elsewhere * (1 << std::min(now.fruitless++, 6)), pause_when_due));
             return;
         } else if (seen.next) {
             at_most = std::clamp<duration>(*seen.next, 1ms, at_most);
         }
         if (with_->source->environment().clock->database_time())
             at_most = std::min<duration>(at_most, 2ms);
+        now.fruitless = 0;
         if (bell_->wait(at_most))
             return;
     }
@@ -302,8 +314,8 @@ void dispatcher::endure(turn& now, const std::exception& why)
     const auto pause = std::min<duration>(100ms * (1 << std::min(now.failures++, 5)), 2s);
     if (world.log)
         world.log(log_level::warning, fmt::format("cannot claim, will try again: {}", why.what()));
-    const auto jittered = std::chrono::duration_cast<duration>(
-        pause * (0.5 + world.random->fraction() / 2));
+    const auto jittered =
+        std::chrono::duration_cast<duration>(pause * (0.5 + world.random->fraction() / 2));
     (void)bell_->wait(jittered);
 }
 

@@ -26,7 +26,8 @@ private:
     struct turn; ///< what one `run` keeps in mind
 
     void work(turn& now);
-    bool claim_and_dispatch(turn& now);
+    enum class haul { none, some, full }; ///< how much a claim brought of what it asked for
+    haul claim_and_dispatch(turn& now);
     std::size_t room_now(turn& now);
     std::vector<std::string> wanted_parked(std::size_t& limit) const;
     void dispatch(turn& now, std::vector<running_ptr> members);
@@ -40,7 +41,7 @@ private:
     std::shared_ptr<engine> with_;
     std::unique_ptr<contract::bell> bell_;
     std::vector<pause_record> pauses_;
-    std::set<std::string> parked_;  ///< topics of which messages are known to be parked
+    std::set<std::string> parked_; ///< topics of which messages are known to be parked
     std::set<std::string> warned_;
 };
 

@@ -26,8 +26,8 @@ void check_pattern(std::string_view pattern)
         throw error(error_code::invalid_argument,
                     fmt::format("the pattern '{}' must have 1 to {} bytes", pattern,
                                 limits::topic_bytes_max));
-    if (const auto star = pattern.find('*'); star != std::string_view::npos &&
-                                             star != pattern.size() - 1)
+    if (const auto star = pattern.find('*');
+        star != std::string_view::npos && star != pattern.size() - 1)
         throw error(error_code::invalid_argument,
                     fmt::format("the pattern '{}' has a '*' before its end; use handle_if for more "
                                 "than \"starts with\"",

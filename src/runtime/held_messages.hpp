@@ -116,8 +116,8 @@ private:
     const environment world_;
 
     mutable std::mutex mutex_;
-    std::condition_variable changed_;  ///< places, results, emptiness
-    std::condition_variable chores_;   ///< something for whoever settles
+    std::condition_variable changed_; ///< places, results, emptiness
+    std::condition_variable chores_;  ///< something for whoever settles
     std::map<fence, held_batch> batches_;
     std::vector<result> results_;
     std::optional<real_time> oldest_result_;

@@ -44,10 +44,25 @@ void tell_end(const engine& with, const delivery_view& view, const running_deliv
                                with.source->environment().clock->monotonic() - which.began);
 }
 
+// A message whose transaction could not begin comes back after this long.
+constexpr duration without_store_pause = std::chrono::seconds{1};
+
 // Thrown through the handler's transaction, to roll it back.
 struct not_done {
     outcome said;
 };
+
+// No connection, no handler: that is not the message's fault.
+transaction begin(const engine& with)
+{
+    try {
+        return with.source->begin();
+    } catch (const error& failure) {
+        if (failure.code() == error_code::serialization)
+            throw;
+        throw not_done{postpone(without_store_pause)};
+    }
+}
 
 // The handler's effects and the acknowledgement in one transaction. A deadlock is nobody's fault:
 // the transaction was undone as a whole and is run again.
@@ -56,7 +71,7 @@ settled_as run_in_transaction(const engine& with, const delivery_view& view,
 {
     const std::array settlement{posthorn::settlement{.receipt = view.message().receipt}};
     return contract::run_again(with.source->environment(), [&] {
-        auto tx = with.source->begin();
+        auto tx = begin(with);
         auto said = through_middleware(with, view, 0, [&] { return handler(view, tx); });
         if (said.verdict != outcome::kind::done)
             throw not_done{std::move(said)};

@@ -44,7 +44,9 @@ void settler::run()
             settle(std::move(due.to_settle), due.closing);
         else if (due.closing)
             return;
-        if (!due.closing && with_.source.environment().clock->monotonic() >= reap_at_)
+        const bool reaping =
+            reap_soon_.exchange(false) || with_.source.environment().clock->monotonic() >= reap_at_;
+        if (reaping && !due.closing)
             reap();
     }
 }
@@ -91,6 +93,12 @@ void settler::settle_together(std::vector<result> what, bool closing)
         const auto pause = std::min<duration>(50ms * (1 << std::min(failures_++, 6)), pause_max);
         with_.held.try_again(std::move(what), pause);
     }
+}
+
+void settler::reap_soon()
+{
+    reap_soon_ = true;
+    with_.held.poke();
 }
 
 void settler::renew(fence which)

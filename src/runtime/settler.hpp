@@ -7,6 +7,7 @@
 #include "runtime/thread_pool.hpp"
 #include <posthorn/worker.hpp>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -31,6 +32,9 @@ public:
     /// Works until `held_messages::close`, and until nothing is left or the store is away.
     void run();
 
+    /// Takes back what others have left behind, at the next occasion.
+    void reap_soon();
+
     /// Counts an answer that was given elsewhere, in a handler's transaction.
     void count(const delivery& of, settled_as answer);
     [[nodiscard]] run_report so_far() const;
@@ -45,6 +49,7 @@ private:
     parts with_;
     mutable std::mutex mutex_;
     run_report report_;
+    std::atomic<bool> reap_soon_ = false;
     monotonic_time reap_at_{};
     int failures_ = 0;
 };

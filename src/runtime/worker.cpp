@@ -1,9 +1,8 @@
 // The public face of the runtime.
-#include <posthorn/worker.hpp>
-
 #include "runtime/dispatcher.hpp"
 #include "runtime/outbox_source.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/worker.hpp>
 
 #include <fmt/format.h>
 
