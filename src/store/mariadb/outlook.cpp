@@ -29,6 +29,7 @@ contract::outlook look_ahead(connection& db)
     contract::outlook result;
     timestamp now;
     std::vector<timestamp> moments;
+    bool any_parked = false;
     auto row = db.use(sql::outlook::text);
     row.bind(sql::outlook::now, db.environment().clock->database_time());
     while (row.step())
@@ -38,15 +39,14 @@ contract::outlook look_ahead(connection& db)
             if (!row.is_null(2))
                 moments.push_back(row.time(2));
             break;
-        case kind::parked:
-            result.parked.push_back(
-                {.topic = std::string(row.text(1)), .reason = park_reason_of(row.integer(2))});
-            break;
+        case kind::parked: any_parked = true; break;
         case kind::pause:
             result.pauses.push_back({.topic = std::string(row.text(1)), .since = row.time(2)});
             break;
         }
     weigh(moments, now, result);
+    if (any_parked)
+        result.parked = parking(db).topics();
     return result;
 }
 

@@ -1,4 +1,4 @@
-// What an idle worker has to know, in one statement.
+// What an idle worker has to know: one statement, and a second one only if messages are parked.
 #pragma once
 
 #include "store/contract/outlook.hpp"

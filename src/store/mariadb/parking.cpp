@@ -73,6 +73,17 @@ void parking::remove(const std::vector<std::int64_t>& seqs)
     db_.use(sql::delete_parked::text).bind_ascii(sql::delete_parked::list, list).run();
 }
 
+std::vector<contract::outlook::parked_topic> parking::topics()
+{
+    std::vector<contract::outlook::parked_topic> result;
+    auto row = db_.use(sql::parked_topics::text);
+    while (row.step())
+        if (!row.is_null(1)) // it has been taken back meanwhile
+            result.push_back(
+                {.topic = std::string(row.text(0)), .reason = park_reason_of(row.integer(1))});
+    return result;
+}
+
 // Those of the topics that have parked messages, the one with the lowest number first.
 std::vector<parking::topic_start> parking::starts_of(std::span<const std::string> topics)
 {

@@ -1,6 +1,7 @@
 // Messages that are put aside until somebody takes their topic.
 #pragma once
 
+#include "store/contract/outlook.hpp"
 #include "store/mariadb/connection.hpp"
 #include <posthorn/delivery.hpp>
 
@@ -27,6 +28,9 @@ public:
 
     /// Takes messages that end off the list.
     void remove(const std::vector<std::int64_t>& seqs);
+
+    /// The topics that have parked messages, and why the first of each is. Locks nothing.
+    [[nodiscard]] std::vector<contract::outlook::parked_topic> topics();
 
     /// Whether messages of these topics are parked. Locks nothing.
     [[nodiscard]] bool any_of(std::span<const std::string> topics);

@@ -64,7 +64,8 @@ TEST_F(mariadb_parking, an_unpark_passes_over_messages_that_others_hold)
     EXPECT_THAT(unpark(2), ElementsAre(ids[1]));
     other.run("ROLLBACK");
     other.run("START TRANSACTION");
-    other.run("SELECT * FROM posthorn_parked WHERE seq = " + first + " FOR UPDATE");
+    other.run("SELECT * FROM posthorn_parked WHERE topic = 'orders' AND seq = " + first +
+              " FOR UPDATE");
     EXPECT_THAT(unpark(1), ElementsAre(ids[2]));
     other.run("ROLLBACK");
     EXPECT_THAT(unpark(1), ElementsAre(ids[0]));
