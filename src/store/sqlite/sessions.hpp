@@ -35,6 +35,9 @@ public:
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
 
+    /// The connection itself. Throws: `error` with `no_transaction` when none is open on it.
+    [[nodiscard]] sqlite3* native_handle();
+
 protected:
     connection& db_;
 
