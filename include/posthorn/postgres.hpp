@@ -26,6 +26,11 @@ migration_report migrate(std::string_view url, const store_options& options = {}
 
 struct borrow_options {
     std::string schema = "posthorn";
+
+    /// Whether workers that sleep are woken at once. Say false if the transaction will be prepared
+    /// (two-phase commit): PostgreSQL prepares none that has sent a notification.
+    bool ring = true;
+
     posthorn::environment environment = posthorn::environment::system();
     posthorn::limits limits = {};
 };

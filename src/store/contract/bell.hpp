@@ -24,6 +24,10 @@ public:
 
     /// Ends this wait, or the next one, from another thread.
     virtual void wake() noexcept = 0;
+
+    /// There is more than this sleeper, now awake, can take: others should look, too. Rings only if
+    /// somebody else sleeps. From the thread that waits.
+    virtual void ring_others() noexcept {}
 };
 
 } // namespace posthorn::contract

@@ -7,7 +7,7 @@ EXISTS (SELECT FROM {p}message WHERE place = 3)
 EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint)))
 
 -- fragment: has_late
-EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint)))
+EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) AND expires_at <= (SELECT {p}clock(:now::bigint)))
 
 -- name: look
 -- What has to be done before a claim can choose; the newest number given out; and where the search may begin from now
@@ -39,6 +39,18 @@ UPDATE {p}mark SET low = :low::bigint WHERE low < :low::bigint
 UPDATE {p}message SET place = 1
  WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint))
                           ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+
+-- name: unpark
+-- Of the messages that were put aside, the oldest of these topics wait again; when they were due does not change. They
+-- stay open, and heads of their keys, all the while: no lock but their own is needed. Late ones are left to expire.
+UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
+ WHERE seq = ANY (ARRAY (SELECT aside.seq
+                           FROM (SELECT DISTINCT topic FROM unnest(:topics::text[]) AS u (topic)) t,
+                                LATERAL (SELECT m.seq FROM {p}message m
+                                          WHERE m.place >= 7 AND m.topic = t.topic
+                                            AND (m.expires_at = 0 OR m.expires_at > (SELECT {p}clock(:now::bigint)))
+                                          ORDER BY m.topic, m.seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED) aside
+                          ORDER BY aside.seq LIMIT :limit::bigint))
 
 -- name: claim_plain
 -- What happens most: nothing but plain messages is due, and all of them start. Nothing is claimed otherwise.
@@ -178,20 +190,24 @@ settled AS (
 {{close_batch}}
 
 -- name: settle_any
--- :states are those of the table: 0 tries again (after a delay, or at its old time), 4 and 5 are dead, 6 is done.
+-- :states are those of the table: 0 waits again (after a delay, or at its old time), 4 and 5 are dead, 6 is done. A
+-- message is :unharmed where there is a number: its start is taken back, and it goes to that place, or into the queue
+-- for 0.
 {{own_batch}},
 c AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 settled AS (
     UPDATE {p}message m
        SET state = CASE WHEN w.state = 4 AND m.ordering_key = '' THEN 5 ELSE w.state END,
-           place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0
+           place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0 WHEN w.unharmed > 0 THEN w.unharmed
                         WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
            due_at = coalesce(c.now + w.delay, m.due_at),
            finished_at = CASE WHEN w.state = 0 THEN 0 ELSE c.now END,
+           attempts = m.attempts - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
            errors = m.errors + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
            failed_at = CASE WHEN w.error IS NULL THEN m.failed_at ELSE c.now END,
            last_error = coalesce(w.error, m.last_error)
-      FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[]) AS w (seq, state, delay, error), c
+      FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[], :unharmed::bigint[])
+           AS w (seq, state, delay, error, unharmed), c
      WHERE m.seq = w.seq AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
     RETURNING m.seq),
 {{close_batch}}
@@ -213,12 +229,12 @@ SELECT m.seq, m.state, m.topic, m.id, m.attempts FROM {p}batch b,
 
 -- name: late
 SELECT seq, ordering_key FROM {p}message
- WHERE expires_at <> 0 AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint))
+ WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) AND expires_at <= (SELECT {p}clock(:now::bigint))
  ORDER BY expires_at LIMIT :limit::bigint
 
 -- name: expire
 UPDATE {p}message SET state = 8, place = 0, finished_at = (SELECT {p}clock(:now::bigint))
- WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place BETWEEN 1 AND 4
+ WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place NOT IN (0, 5, 6)
                           ORDER BY seq FOR UPDATE SKIP LOCKED))
 RETURNING seq
 
