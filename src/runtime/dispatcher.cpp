@@ -125,7 +125,9 @@ void dispatcher::work(turn& now)
                 if (!now.stopping() && now.claimed < now.how.limit)
                     rest(now);
                 now.busy = 0;
-            } else if (++now.busy == 2 && std::exchange(now.armed, false)) {
+            } else if (++now.busy == 1) {
+                bell_->ring_others(); // there may be more than this worker can take
+            } else if (std::exchange(now.armed, false)) {
                 bell_->disarm(); // whoever enqueues now need not ring
             }
         } catch (const std::exception& why) {
