@@ -32,4 +32,7 @@ struct delivery_facts {
 [[nodiscard]] decision decide_for_absent(const delivery_facts& facts, const retry_rules& rules,
                                          dead_key on_dead, double chance);
 
+/// Whether that is the error of such a decision.
+[[nodiscard]] bool is_error_of_absent(std::string_view error) noexcept;
+
 } // namespace posthorn::core

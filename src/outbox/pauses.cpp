@@ -1,28 +1,15 @@
 // Pauses are rows that workers read; nothing else changes.
+#include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/message_reader.hpp"
 #include "store/contract/session.hpp"
-#include <posthorn/error.hpp>
-#include <posthorn/message.hpp>
 #include <posthorn/pauses.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
 namespace posthorn {
 namespace {
-
-void check_topic(std::string_view topic)
-{
-    if (topic.size() > limits::topic_bytes_max)
-        throw error(error_code::invalid_argument,
-                    fmt::format("the topic is {} bytes long; at most {} are allowed", topic.size(),
-                                limits::topic_bytes_max));
-    if (topic.find('\0') != std::string_view::npos)
-        throw error(error_code::invalid_argument, "the topic contains a NUL character");
-}
 
 bool concerns(std::string_view paused, std::string_view topic)
 {
@@ -37,14 +24,14 @@ bool concerns(std::string_view paused, std::string_view topic)
 
 bool pause(store& where, std::string_view topic)
 {
-    check_topic(topic);
+    core::check_topic(topic);
     return in_transaction(where,
                           [&](transaction& tx) { return tx.session().keeper().pause(topic); });
 }
 
 bool resume(store& where, std::string_view topic)
 {
-    check_topic(topic);
+    core::check_topic(topic);
     return in_transaction(where,
                           [&](transaction& tx) { return tx.session().keeper().resume(topic); });
 }

@@ -31,6 +31,8 @@ ordered_json as_json(const message_record& what)
             {"state", to_string(what.state)},
             {"started", what.started},
             {"blocks_key", what.blocks_key},
+            {"parked_for",
+             text_or_null(what.parked_for ? std::string(to_string(*what.parked_for)) : "")},
             {"topic", what.topic},
             {"key", text_or_null(what.ordering_key)},
             {"priority", what.priority},
@@ -66,6 +68,7 @@ tint tint_of(message_state state) noexcept
     case message_state::ready:
     case message_state::done: return tint::green;
     case message_state::waiting:
+    case message_state::parked:
     case message_state::claimed: return tint::yellow;
     case message_state::dead: return tint::red;
     case message_state::cancelled:
@@ -74,11 +77,23 @@ tint tint_of(message_state state) noexcept
     return tint::none;
 }
 
+std::string_view reason_in_words(park_reason reason) noexcept
+{
+    switch (reason) {
+    case park_reason::no_handler: return "no worker has a handler for its topic";
+    case park_reason::paused: return "its topic was paused";
+    case park_reason::at_limit: return "as many of its topic as may were running";
+    }
+    return "";
+}
+
 std::string state_in_words(const message_record& what)
 {
     std::string words{to_string(what.state)};
     if (what.state == message_state::claimed)
         words += what.started ? ", started" : ", not started yet";
+    if (what.parked_for)
+        words += fmt::format(", {}", reason_in_words(*what.parked_for));
     if (what.blocks_key)
         words += ", holds back its ordering key";
     return words;

@@ -89,6 +89,7 @@ ordered_json as_json(const store_stats& stats)
     return {{"ready", stats.ready},
             {"delayed", stats.delayed},
             {"waiting", stats.waiting},
+            {"parked", stats.parked},
             {"claimed", stats.claimed},
             {"done", stats.done},
             {"dead", stats.dead},
@@ -114,6 +115,7 @@ void print_stats(const store_stats& stats, output& to)
     add("ready", stats.ready, stats.exact, "due now" + oldest, tint::green);
     add("delayed", stats.delayed, true, "due later");
     add("waiting", stats.waiting, true, "behind another message of their ordering key");
+    add("parked", stats.parked, true, "put aside until a worker takes their topic", tint::yellow);
     add("claimed", stats.claimed, stats.exact, "held by a worker", tint::yellow);
     add("done", stats.done, stats.exact, "handled");
     add("dead", stats.dead, true, "failed for good", tint::red);

@@ -37,7 +37,7 @@ public:
 
     /// A bell for one sleeper. Stores that cannot ring look instead, quickly after an enqueue and
     /// ever more seldom afterwards.
-    virtual std::unique_ptr<bell> make_bell();
+    virtual std::unique_ptr<bell> make_bell() = 0;
 
     virtual const posthorn::environment& environment() const = 0;
     virtual const posthorn::limits& limits() const = 0;

@@ -23,8 +23,8 @@ public:
     virtual bool skip_key(std::string_view ordering_key) = 0;
 
     /// False: it was so already.
-    virtual bool pause(std::string_view /*topic*/) { return false; }
-    virtual bool resume(std::string_view /*topic*/) { return false; }
+    virtual bool pause(std::string_view topic) = 0;
+    virtual bool resume(std::string_view topic) = 0;
 
     /// Each removes at most `limit` and returns how many.
     /// Ages count from the end of a message's life.

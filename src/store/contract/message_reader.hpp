@@ -19,8 +19,8 @@ public:
     virtual store_stats count() = 0;
     virtual std::vector<blocked_key> blocked_keys(std::size_t limit) = 0;
     virtual std::optional<message_id> blocker_of(std::string_view ordering_key) = 0;
-    virtual contract::outlook outlook() { return {}; }
-    virtual std::vector<pause_record> pauses() { return {}; }
+    virtual contract::outlook outlook() = 0;
+    virtual std::vector<pause_record> pauses() = 0;
 };
 
 } // namespace posthorn::contract

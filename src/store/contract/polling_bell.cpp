@@ -48,12 +48,15 @@ bool polling_bell::wait(duration at_most) noexcept
 {
     const auto end = std::chrono::steady_clock::now() + at_most;
     for (;;) {
+        if (was_woken())
+            return true;
         const auto left =
             std::chrono::duration_cast<duration>(end - std::chrono::steady_clock::now());
         if (left <= duration::zero())
             return false;
         if (here_->wait_past(seen_, std::min(left, next_))) {
             seen_ = here_->rings();
+            (void)was_woken(); // this is the wait that it ends
             return true;
         }
         next_ = std::min(next_ * 2, how_.cap);
@@ -64,6 +67,7 @@ bool polling_bell::wait(duration at_most) noexcept
 
 void polling_bell::wake() noexcept
 {
+    woken_ = true;
     here_->ring();
 }
 

@@ -4,6 +4,7 @@
 
 #include "store/contract/bell.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -44,12 +45,14 @@ public:
 
 private:
     [[nodiscard]] bool changed_elsewhere() noexcept;
+    [[nodiscard]] bool was_woken() noexcept { return woken_.exchange(false); }
 
     std::shared_ptr<doorbell> here_;
     pace how_;
     std::function<bool()> changed_;
     duration next_;
     std::uint64_t seen_ = 0;
+    std::atomic<bool> woken_ = false; // apart from the rings: arming forgets those, but not a wake
 };
 
 } // namespace posthorn::contract

@@ -1,7 +1,6 @@
 // The public handles over the contract: transaction and store.
 #include "store/contract/backend.hpp"
 #include "store/contract/message_reader.hpp"
-#include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/store.hpp>
@@ -34,11 +33,6 @@ void transaction::rollback()
 {
     session().rollback();
     session_.reset();
-}
-
-std::unique_ptr<contract::bell> contract::backend::make_bell()
-{
-    return std::make_unique<polling_bell>(std::make_shared<doorbell>(), polling_bell::pace{});
 }
 
 contract::outlook contract::backend::outlook()

@@ -26,8 +26,8 @@ sqlite3* native_handle(transaction& tx)
 }
 
 owned_session::owned_session(pool::turn turn, purpose why, const posthorn::environment& world,
-                             const posthorn::limits& bounds)
-    : session_base(*turn, world, bounds), turn_(std::move(turn))
+                             const posthorn::limits& bounds, contract::doorbell* after_commit)
+    : session_base(*turn, world, bounds), turn_(std::move(turn)), after_commit_(after_commit)
 {
     db_.use(why == purpose::write ? sql::begin_writing::text : sql::begin_reading::text).run();
 }
@@ -51,6 +51,8 @@ void owned_session::commit()
         }
         throw;
     }
+    if (announces_ && after_commit_ != nullptr)
+        after_commit_->ring();
 }
 
 void owned_session::rollback()
