@@ -1,12 +1,14 @@
 // Parked messages where several connections meet: nobody waits for an unpark, an unpark waits for
 // nobody, and the two tables that know a parked message never disagree.
 #include "integration/mariadb/fresh_database.hpp"
+#include "integration/mariadb/own_server.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -16,6 +18,73 @@ namespace posthorn::test {
 namespace {
 
 using ::testing::ElementsAre;
+
+/// Workers that park every other message and take parked ones back, until all have ended; some
+/// messages have keys. Nobody's call may fail.
+class crowd {
+public:
+    enum class cancels { none, some };
+
+    crowd(store& db, cancels how) : db_(db), how_(how) {}
+
+    void run()
+    {
+        std::vector<std::thread> threads;
+        threads.emplace_back([&] { guarded([&] { enqueue_all(); }); });
+        for (int w = 0; w < workers; ++w)
+            threads.emplace_back([&, w] { guarded([&] { work(w); }); });
+        for (auto& each : threads)
+            each.join();
+    }
+
+private:
+    static constexpr int messages = 300;
+    static constexpr int workers = 5;
+
+    void guarded(const std::function<void()>& work)
+    {
+        try {
+            work();
+        } catch (const std::exception& failure) {
+            ADD_FAILURE() << failure.what();
+            failed_ = true;
+        }
+    }
+
+    void enqueue_all()
+    {
+        std::vector<message_id> ids;
+        for (int i = 0; i < messages; ++i) {
+            const auto key = i % 3 == 0 ? "key " + std::to_string(i % 4) : std::string();
+            ids.push_back(
+                enqueue(db_, {.topic = topics_[i % 3U], .payload = ""}, {.ordering_key = key}).id);
+            if (how_ == cancels::some && i % 5 == 4 &&
+                cancel(db_, ids[ids.size() - 3]) == cancel_answer::cancelled)
+                ++ended_;
+        }
+    }
+
+    void work(int number)
+    {
+        outbox box(db_);
+        const owner who{.token = "token " + std::to_string(number), .worker = "w"};
+        int turn = number;
+        while (ended_ < messages && !failed_) {
+            const auto claimed = box.claim(who, {.limit = 4, .unpark = topics_});
+            std::vector<settlement> all;
+            for (const auto& each : claimed.receipts())
+                all.push_back({each, ++turn % 2 == 0 ? done() : park(park_reason::at_limit)});
+            for (const auto answer : box.settle(who, all).answers)
+                ended_ += answer == settled_as::done ? 1 : 0;
+        }
+    }
+
+    store& db_;
+    cancels how_;
+    std::atomic<int> ended_ = 0;
+    std::atomic<bool> failed_ = false;
+    const std::vector<std::string> topics_{"topic 0", "topic 1", "topic 2"};
+};
 
 class mariadb_parking : public ::testing::Test {
 protected:
@@ -129,59 +198,36 @@ TEST_F(mariadb_parking, a_lent_transaction_parks_and_unparks_what_came_after_its
     expect_health();
 }
 
-// With keys and without, and nobody's call fails.
 TEST_F(mariadb_parking, many_who_park_and_unpark_and_cancel_leave_nothing_behind)
 {
-    constexpr int messages = 300;
-    constexpr int workers = 5;
-    std::atomic<int> ended = 0;
-    std::atomic<bool> failed = false;
-    const std::vector<std::string> topics{"topic 0", "topic 1", "topic 2"};
-    const auto guarded = [&](const std::function<void()>& work) {
-        try {
-            work();
-        } catch (const std::exception& failure) {
-            ADD_FAILURE() << failure.what();
-            failed = true;
-        }
-    };
-    std::vector<std::thread> threads;
-    threads.emplace_back([&] {
-        guarded([&] {
-            std::vector<message_id> ids;
-            for (int i = 0; i < messages; ++i) {
-                const auto key = i % 3 == 0 ? "key " + std::to_string(i % 4) : std::string();
-                ids.push_back(
-                    enqueue(db, {.topic = topics[i % 3U], .payload = ""}, {.ordering_key = key})
-                        .id);
-                if (i % 5 == 4 && cancel(db, ids[ids.size() - 3]) == cancel_answer::cancelled)
-                    ++ended;
-            }
-        });
-    });
-    for (int w = 0; w < workers; ++w)
-        threads.emplace_back([&, w] {
-            guarded([&] {
-                const owner who{.token = "token " + std::to_string(w), .worker = "w"};
-                int turn = w;
-                while (ended < messages && !failed) {
-                    const auto claimed = box.claim(who, {.limit = 4, .unpark = topics});
-                    std::vector<settlement> all;
-                    for (const auto& each : claimed.receipts())
-                        all.push_back({each, ++turn % 2 == 0
-                                                 ? posthorn::done()
-                                                 : posthorn::park(park_reason::at_limit)});
-                    for (const auto answer : box.settle(who, all).answers)
-                        ended += answer == settled_as::done ? 1 : 0;
-                }
-            });
-        });
-    for (auto& each : threads)
-        each.join();
+    crowd(db, crowd::cancels::some).run();
     EXPECT_EQ(other.run("SELECT COUNT(*) FROM posthorn_parked"), "0");
     EXPECT_EQ(other.run("SELECT COUNT(*) FROM posthorn_queue"), "0");
     EXPECT_EQ(other.run("SELECT COUNT(*) FROM posthorn_key_head"), "0");
     expect_health();
+}
+
+// Calls run again after a deadlock, so that only the server knows: one that nobody else uses.
+TEST(mariadb_parking_alone, claims_that_unpark_and_settlements_that_park_never_deadlock)
+{
+    const own_server server;
+    const auto port = server.port();
+    const std::unique_ptr<MYSQL, void (*)(MYSQL*)> root(mysql_init(nullptr), &mysql_close);
+    ASSERT_NE(mysql_real_connect(root.get(), "127.0.0.1", "root", nullptr, nullptr,
+                                 static_cast<unsigned>(std::stoul(port)), nullptr, 0),
+              nullptr);
+    ASSERT_EQ(mysql_query(root.get(), "CREATE DATABASE shop"), 0);
+    const auto url = "mariadb://root@127.0.0.1:" + port + "/shop?pool=16";
+    mariadb::migrate(url);
+    auto db = mariadb::open(url);
+    crowd(db, crowd::cancels::none).run();
+    ASSERT_EQ(mysql_query(root.get(), "SELECT variable_value FROM information_schema.global_status "
+                                      "WHERE variable_name = 'Innodb_deadlocks'"),
+              0);
+    const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> rows(mysql_store_result(root.get()),
+                                                                &mysql_free_result);
+    ASSERT_TRUE(rows);
+    EXPECT_STREQ(mysql_fetch_row(rows.get())[0], "0");
 }
 
 TEST_F(mariadb_parking, a_diagnosis_finds_lists_that_disagree)
