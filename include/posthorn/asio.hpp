@@ -40,23 +40,31 @@ public:
     coroutine_threads()
     {
         for (int i = 0; i < count; ++i)
-            threads_.emplace_back([this] { context_.run(); });
+            threads_.emplace_back([context = context_] { context->run(); });
     }
     coroutine_threads(const coroutine_threads&) = delete;
     coroutine_threads& operator=(const coroutine_threads&) = delete;
+
+    /// The last coroutine to end may be the last to need its threads: then it is one of them.
     ~coroutine_threads()
     {
-        context_.stop();
-        for (auto& each : threads_)
-            each.join();
+        context_->stop();
+        for (auto& each : threads_) {
+            if (each.get_id() == std::this_thread::get_id())
+                each.detach();
+            else
+                each.join();
+        }
     }
 
-    [[nodiscard]] boost::asio::any_io_executor executor() { return context_.get_executor(); }
+    [[nodiscard]] boost::asio::any_io_executor executor() { return context_->get_executor(); }
 
 private:
-    boost::asio::io_context context_{count};
+    // Shared with the threads, one of which may outlive this.
+    std::shared_ptr<boost::asio::io_context> context_ =
+        std::make_shared<boost::asio::io_context>(count);
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
-        context_.get_executor()};
+        context_->get_executor()};
     std::vector<std::thread> threads_;
 };
 

@@ -32,6 +32,9 @@ constexpr duration pause_when_due = 500ms;
 // How often a worker goes back to claiming singly before it stops suspecting.
 constexpr int quiet_claims_max = 32;
 
+// A message that could not be looked up comes back after about this long.
+constexpr duration without_store_pause = 1s;
+
 // How long handlers have to end when the worker must go now.
 constexpr duration last_words = 1s;
 
@@ -62,6 +65,7 @@ struct dispatcher::turn {
     const run_options& how;
     std::size_t claimed = 0; ///< of `how.limit`
     bool over = false;       ///< nothing is left to do
+    bool idle = false;       ///< nothing was in hand when the last claim was made
     bool armed = false;
     haul last = haul::none;
     int busy = 0;      ///< claims in a row that brought all they asked for
@@ -96,6 +100,8 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
         const std::stop_callback on_now(stop.now, wake);
         try {
             work(now);
+            // Nobody has asked it to stop, so nobody is in a hurry.
+            while (!now.stopping() && !with_->held.wait_until_empty(1s)) {}
         } catch (...) {
             fatal = std::current_exception();
         }
@@ -114,8 +120,13 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
 
 void dispatcher::work(turn& now)
 {
+    // One pass is too short for the settler to get round to it.
+    bool reap_first = now.how.until_empty;
     while (!now.stopping() && !now.over && now.claimed < now.how.limit) {
         try {
+            if (reap_first)
+                (void)with_->source->reap();
+            reap_first = false;
             if (with_->source->environment().clock->monotonic() >=
                 now.looked_at + look_when_busy_every)
                 (void)look(now);
@@ -181,6 +192,7 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
     auto limit = room_now(now);
     if (limit == 0)
         return haul::full;
+    now.idle = with_->held.is_empty();
     if (is_paused(pauses_, {})) // everything is
         return haul::none;
     const auto wanted = wanted_parked(limit);
@@ -211,31 +223,20 @@ void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     std::vector<running_ptr> asynchronous;
     const bool alone = members.size() == 1 && with_->held.running() == 0;
     for (auto& each : members) {
-        const auto& topic = each->message.topic;
-        each->to = with_->table->find(topic);
-        if (each->to == nullptr) {
-            warn_once(topic);
-            with_->held.returned(each, park(park_reason::no_handler));
-        } else if (is_paused(pauses_, topic)) {
-            parked_.insert(topic);
-            with_->held.returned(each, park(park_reason::paused));
-        } else if (!alone && is_suspect(*each)) {
-            now.quiet = quiet_claims_max;
-            --now.claimed;
-            with_->held.returned(each, postpone(duration::zero()));
-        } else if (!with_->held.may_begin(each)) {
-            --now.claimed;
-            if (each->to->options.concurrency > 0 && with_->held.room_for(*each->to) == 0) {
-                parked_.insert(topic);
-                with_->held.returned(each, park(park_reason::at_limit));
-            } else {
-                with_->held.returned(each, postpone(over_limit_pause));
-            }
-        } else if (std::holds_alternative<any_handler::asynchronous>(each->to->handler.run)) {
-            asynchronous.push_back(std::move(each));
-        } else {
-            tasks.emplace_back([with = with_, which = std::move(each)] { invoke(with, which); });
+        try {
+            if (!may_run(now, each, alone))
+                continue;
+        } catch (const error&) {
+            with_->held.returned(each, postpone(without_store_pause));
+            continue;
+        } catch (...) { // a predicate or a function that says the key
+            with_->held.returned(each, outcome_of_exception(std::current_exception()));
+            continue;
         }
+        if (std::holds_alternative<any_handler::asynchronous>(each->to->handler.run))
+            asynchronous.push_back(std::move(each));
+        else
+            tasks.emplace_back([with = with_, which = std::move(each)] { invoke(with, which); });
     }
     if (now.quiet > 0)
         --now.quiet;
@@ -245,6 +246,42 @@ void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     }
     for (const auto& each : asynchronous)
         invoke(with_, each);
+}
+
+// Whether a message that was claimed can begin, and counts as running. If not, it is given back.
+bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
+{
+    const auto& topic = which->message.topic;
+    which->to = with_->table->find(topic);
+    if (which->to == nullptr) {
+        warn_once(topic);
+        with_->held.returned(which, park(park_reason::no_handler));
+        return false;
+    }
+    if (is_paused(pauses_, topic)) {
+        parked_.insert(topic);
+        with_->held.returned(which, park(park_reason::paused));
+        return false;
+    }
+    if (is_suspect(*which)) {
+        // Until it has ended nothing else is claimed; or, if it is not alone, until it is.
+        now.quiet = alone ? std::max(now.quiet, 2) : quiet_claims_max;
+        if (!alone) {
+            --now.claimed;
+            with_->held.returned(which, postpone(duration::zero()));
+            return false;
+        }
+    }
+    if (with_->held.may_begin(which))
+        return true;
+    --now.claimed;
+    if (which->to->options.concurrency > 0 && with_->held.room_for(*which->to) == 0) {
+        parked_.insert(topic);
+        with_->held.returned(which, park(park_reason::at_limit));
+    } else {
+        with_->held.returned(which, postpone(over_limit_pause));
+    }
+    return false;
 }
 
 // A message that was running when its worker died may have been the reason. It is handled with
@@ -270,9 +307,10 @@ contract::outlook dispatcher::look(turn& now)
 
 void dispatcher::rest(turn& now)
 {
-    // What is running may make the next message of its key due, or want to be tried again.
+    // What is running may make the next message of its key due, or want to be tried again. So it is
+    // over when a claim found nothing while nothing was running.
     if (now.how.until_empty) {
-        if (with_->held.is_empty())
+        if (now.idle && now.last == haul::none)
             now.over = true;
         else
             with_->held.wait_until_empty(1s);
@@ -287,8 +325,10 @@ void dispatcher::rest(turn& now)
         if (!everything_paused && !wanted_parked(limit).empty())
             return;
         duration at_most = with_->options->look_at_least_every;
+        if (!pauses_.empty()) // nobody rings when a pause is over
+            at_most = std::min(at_most, look_when_busy_every);
         if (everything_paused) {
-            at_most = look_when_busy_every;
+            // Whatever is due, stays.
         } else if (seen.due) {
             if (now.last != haul::none)
                 return;

@@ -31,6 +31,7 @@ private:
     std::size_t room_now(turn& now);
     std::vector<std::string> wanted_parked(std::size_t& limit) const;
     void dispatch(turn& now, std::vector<running_ptr> members);
+    bool may_run(turn& now, const running_ptr& which, bool alone);
     bool is_suspect(const running_delivery& which) const;
     void rest(turn& now);
     contract::outlook look(turn& now);

@@ -21,10 +21,12 @@ bool is_done(const result& each)
     return each.said.verdict == outcome::kind::done;
 }
 
-// Whether another message may have become due by this: the next of a key, or itself at once.
+// Whether another message may be handled by this: the next of a key, itself at once, or one that
+// was put aside because as many of its topic as may were running.
 bool makes_news(const result& each)
 {
-    return !each.of->message.ordering_key.empty() || !is_done(each);
+    return !each.of->message.ordering_key.empty() || !is_done(each) ||
+           each.of->to->options.concurrency > 0;
 }
 
 } // namespace
