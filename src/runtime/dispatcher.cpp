@@ -62,6 +62,7 @@ struct dispatcher::turn {
     const run_options& how;
     std::size_t claimed = 0; ///< of `how.limit`
     bool over = false;       ///< nothing is left to do
+    bool idle = false;       ///< nothing was in hand when the last claim was made
     bool armed = false;
     haul last = haul::none;
     int busy = 0;      ///< claims in a row that brought all they asked for
@@ -114,8 +115,13 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
 
 void dispatcher::work(turn& now)
 {
+    // One pass is too short for the settler to get round to it.
+    bool reap_first = now.how.until_empty;
     while (!now.stopping() && !now.over && now.claimed < now.how.limit) {
         try {
+            if (reap_first)
+                (void)with_->source->reap();
+            reap_first = false;
             if (with_->source->environment().clock->monotonic() >=
                 now.looked_at + look_when_busy_every)
                 (void)look(now);
@@ -181,6 +187,7 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
     auto limit = room_now(now);
     if (limit == 0)
         return haul::full;
+    now.idle = with_->held.is_empty();
     if (is_paused(pauses_, {})) // everything is
         return haul::none;
     const auto wanted = wanted_parked(limit);
@@ -270,9 +277,10 @@ contract::outlook dispatcher::look(turn& now)
 
 void dispatcher::rest(turn& now)
 {
-    // What is running may make the next message of its key due, or want to be tried again.
+    // What is running may make the next message of its key due, or want to be tried again. So it is
+    // over when a claim found nothing while nothing was running.
     if (now.how.until_empty) {
-        if (with_->held.is_empty())
+        if (now.idle && now.last == haul::none)
             now.over = true;
         else
             with_->held.wait_until_empty(1s);
