@@ -35,6 +35,9 @@ constexpr int quiet_claims_max = 32;
 // A message that could not be looked up comes back after about this long.
 constexpr duration without_store_pause = 1s;
 
+// For how long a suspect message waits until it can be alone. Some handlers never end.
+constexpr std::chrono::seconds quiet_patience{5};
+
 // How long handlers have to end when the worker must go now.
 constexpr duration last_words = 1s;
 
@@ -72,8 +75,16 @@ struct dispatcher::turn {
     int fruitless = 0; ///< claims in a row that found nothing although it was due
     int failures = 0;  ///< of the store, in a row
     int quiet = 0;     ///< claims to make singly, with nothing else running
+
+    /// Since when that has not come about; on the real clock, as handlers are.
+    std::optional<std::chrono::steady_clock::time_point> loud_since = {};
     monotonic_time looked_at{};
     std::size_t largest_payload = 0;
+
+    [[nodiscard]] bool out_of_patience() const
+    {
+        return loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience;
+    }
 
     [[nodiscard]] bool stopping() const
     {
@@ -153,8 +164,10 @@ void dispatcher::work(turn& now)
 std::size_t dispatcher::room_now(turn& now)
 {
     const auto& options = *with_->options;
-    if (now.quiet > 0)
-        return with_->held.wait_until_empty(1s) ? 1 : 0;
+    // One at a time means that the one before is settled, too: else it would be handled again if
+    // this one took the process down.
+    if (now.quiet > 0 || options.concurrency == 1)
+        return room_for_one(now);
     const auto enough = std::max<std::size_t>(options.concurrency / 2, 1);
     auto room = with_->held.wait_for_room(enough, patience_for_room);
     room = std::min({room, with_->source->batch_max(), now.how.limit - now.claimed});
@@ -166,6 +179,18 @@ std::size_t dispatcher::room_now(turn& now)
             with_->held.wait_until_empty(5ms);
     }
     return room;
+}
+
+// Room for one message with nothing beside it; if others take too long, with them.
+std::size_t dispatcher::room_for_one(turn& now)
+{
+    if (with_->held.wait_until_quiet(1s)) {
+        now.loud_since.reset();
+        return 1;
+    }
+    if (!now.loud_since)
+        now.loud_since = std::chrono::steady_clock::now();
+    return now.out_of_patience() && with_->held.wait_for_room(1, patience_for_room) > 0 ? 1 : 0;
 }
 
 // Parked topics that this worker can take now. One with a limit of its own is claimed alone and no
@@ -221,7 +246,9 @@ void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     std::vector<std::function<void()>> tasks;
     tasks.reserve(members.size());
     std::vector<running_ptr> asynchronous;
-    const bool alone = members.size() == 1 && with_->held.running() == 0;
+    const bool alone =
+        members.size() == 1 &&
+        (now.out_of_patience() || with_->held.is_alone(members.front()->message.receipt.fence));
     for (auto& each : members) {
         try {
             if (!may_run(now, each, alone))

@@ -29,6 +29,7 @@ private:
     enum class haul { none, some, full }; ///< how much a claim brought of what it asked for
     haul claim_and_dispatch(turn& now);
     std::size_t room_now(turn& now);
+    std::size_t room_for_one(turn& now);
     std::vector<std::string> wanted_parked(std::size_t& limit) const;
     void dispatch(turn& now, std::vector<running_ptr> members);
     bool may_run(turn& now, const running_ptr& which, bool alone);

@@ -108,6 +108,29 @@ bool held_messages::wait_until_empty(duration at_most)
     return batches_.empty();
 }
 
+bool held_messages::nothing_beside(std::optional<fence> which) const
+{
+    return std::ranges::all_of(batches_, [&](const auto& each) {
+        const auto is_lost = [](const running_ptr& member) { return member->lost.load(); };
+        return each.first == which || std::ranges::all_of(each.second.open, is_lost);
+    });
+}
+
+bool held_messages::wait_until_quiet(duration at_most)
+{
+    const auto quiet = [&] { return running_ < concurrency_ && nothing_beside(std::nullopt); };
+    lock guard(mutex_);
+    changed_.wait_for(guard, at_most, [&] { return woken_ || quiet(); });
+    woken_ = false;
+    return quiet();
+}
+
+bool held_messages::is_alone(fence which) const
+{
+    const lock guard(mutex_);
+    return nothing_beside(which);
+}
+
 bool held_messages::is_empty() const
 {
     const lock guard(mutex_);

@@ -48,6 +48,14 @@ public:
     /// Waits until no handler runs and everything is settled. False: `at_most` was over, or `wake`.
     bool wait_until_empty(duration at_most);
     [[nodiscard]] bool is_empty() const;
+
+    /// The same, but leaves out what is lost and still running: it may never end. Waits for a free
+    /// place as well.
+    bool wait_until_quiet(duration at_most);
+
+    /// Whether there is nothing in hand beside this batch, leaving out the same.
+    [[nodiscard]] bool is_alone(fence which) const;
+
     [[nodiscard]] std::size_t running() const;
     [[nodiscard]] std::size_t payload_bytes() const;
 
@@ -100,6 +108,7 @@ private:
     };
     using lock = std::unique_lock<std::mutex>;
 
+    [[nodiscard]] bool nothing_beside(std::optional<fence> which) const;
     void forget(const running_delivery& which);
     void leave_place(const running_delivery& which);
     void add_result(const running_ptr& which, outcome said);
