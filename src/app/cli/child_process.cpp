@@ -91,14 +91,14 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words)
 
 // A child starts with the signals as a shell would give them, in a group of its own, and with three
 // descriptors. Returns: an errno, or 0.
-int spawn(const child_request& request, const descriptor& input, const descriptor& errors,
-          pid_t& child)
+int spawn(const child_request& request, const descriptor& input, const descriptor& results,
+          const descriptor& errors, pid_t& child)
 {
     posix_spawn_file_actions_t files{};
     posix_spawn_file_actions_init(&files);
-    if (request.output_to_error)
-        posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
+    if (results.is_open())
+        posix_spawn_file_actions_adddup2(&files, results.get(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, errors.get(), STDERR_FILENO);
     posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
 
@@ -133,16 +133,20 @@ descriptor process_descriptor(pid_t id)
 
 class running_child {
 public:
-    running_child(const child_request& request, pid_t id, descriptor input, descriptor errors)
+    running_child(const child_request& request, pid_t id, descriptor input, descriptor results,
+                  descriptor errors)
         : request_(request),
           id_(id),
           input_(std::move(input)),
+          results_(std::move(results)),
           errors_(std::move(errors)),
           process_(process_descriptor(id)),
           wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
     {
         never_block(input_);
         never_block(errors_);
+        if (results_.is_open())
+            never_block(results_);
         if (request_.input.empty())
             input_.close();
     }
@@ -157,8 +161,8 @@ public:
             step();
         if (stopping_)
             ::kill(-id_, SIGKILL); // whatever it left behind; the group lives until we wait
-        else if (errors_.is_open())
-            listen(); // what it said last
+        listen_to_errors();        // what it said last
+        listen_to_results();
         return end();
     }
 
@@ -174,9 +178,10 @@ private:
     void step()
     {
         // Closed descriptors are -1, which poll passes over.
-        std::array<pollfd, 4> watched{
+        std::array<pollfd, 5> watched{
             pollfd{.fd = input_.get(), .events = POLLOUT, .revents = 0},
             pollfd{.fd = errors_.get(), .events = POLLIN, .revents = 0},
+            pollfd{.fd = results_.get(), .events = POLLIN, .revents = 0},
             pollfd{.fd = ended_ ? -1 : process_.get(), .events = POLLIN, .revents = 0},
             pollfd{.fd = stopping_ ? -1 : wake_.get(), .events = POLLIN, .revents = 0}};
         const bool blind = !process_.is_open() || !wake_.is_open(); // no descriptors were left
@@ -185,7 +190,9 @@ private:
         if (watched[0].revents != 0)
             feed();
         if (watched[1].revents != 0)
-            listen();
+            listen_to_errors();
+        if (watched[2].revents != 0)
+            listen_to_results();
         look_at_process();
         if (!stopping_ && request_.stop.stop_requested())
             ask_to_end();
@@ -222,20 +229,33 @@ private:
             input_.close();
     }
 
-    void listen()
+    void listen_to_errors()
     {
-        std::array<char, 65'536> chunk{};
-        const auto length = ::read(errors_.get(), chunk.data(), chunk.size());
-        if (length < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (length <= 0)
-            return errors_.close();
-        const std::string_view text(chunk.data(), static_cast<std::size_t>(length));
-        if (request_.on_error_output)
+        const auto text = listen(errors_);
+        if (!text.empty() && request_.on_error_output)
             request_.on_error_output(text);
         said_ += text;
         if (said_.size() > last_output_bytes_max)
             said_.erase(0, said_.size() - last_output_bytes_max);
+    }
+
+    void listen_to_results()
+    {
+        if (const auto text = listen(results_); !text.empty())
+            request_.on_output(text);
+    }
+
+    // As much as a pipe holds.
+    static std::string listen(descriptor& from)
+    {
+        if (!from.is_open())
+            return {};
+        std::string text(65'536, '\0');
+        const auto length = ::read(from.get(), text.data(), text.size());
+        if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+            from.close();
+        text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+        return text;
     }
 
     child_end end()
@@ -253,6 +273,7 @@ private:
     const child_request& request_;
     pid_t id_;
     descriptor input_;
+    descriptor results_;
     descriptor errors_;
     descriptor process_;
     descriptor wake_;
@@ -305,16 +326,21 @@ command find_command(std::vector<std::string> words)
 child_end run_child(const child_request& request)
 {
     pipe_ends input;
+    pipe_ends results;
     pipe_ends errors;
     pid_t child = 0;
-    const int problem = make_pipe(input) && make_pipe(errors)
-                            ? spawn(request, input.read, errors.write, child)
-                            : errno;
+    const bool piped =
+        make_pipe(input) && make_pipe(errors) && (!request.on_output || make_pipe(results));
+    const int problem =
+        piped ? spawn(request, input.read, results.write, errors.write, child) : errno;
     if (problem != 0)
         return {.start_error = problem, .exit_code = {}, .last_output = {}};
     input.read.close();
+    results.write.close();
     errors.write.close();
-    return running_child(request, child, std::move(input.write), std::move(errors.read)).wait();
+    return running_child(request, child, std::move(input.write), std::move(results.read),
+                         std::move(errors.read))
+        .wait();
 }
 
 } // namespace posthorn::cli

@@ -26,7 +26,9 @@ struct child_request {
     const command& what;
     std::string_view input; ///< its standard input; it need not read it
     std::vector<std::string> environment;
-    bool output_to_error = false; ///< its standard output goes to our standard error
+
+    /// Is given what the child writes to standard output. Without it, that is our own.
+    std::function<void(std::string_view)> on_output;
 
     /// Is given what the child writes to standard error, as it comes.
     std::function<void(std::string_view)> on_error_output;

@@ -4,6 +4,8 @@
 #include "app/cli/output.hpp"
 #include <posthorn/environment.hpp>
 
+#include <cstddef>
+#include <cstdio>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -24,8 +26,8 @@ public:
     /// One line with the time, unless somebody reads JSON.
     void log(std::string_view line);
 
-    /// Bytes as they are, such as what a child says.
-    void pass(std::string_view text);
+    /// Bytes as they are, such as what a child says. The other stream may be a terminal, too.
+    void pass(std::string_view text, std::FILE* to = stderr);
 
     /// Replaces what is shown below the lines; it may have several lines itself.
     void show(std::string_view status);
@@ -33,13 +35,15 @@ public:
 
 private:
     void wipe();
-    void put(std::string_view text);
+    void begin_line();
+    static void put(std::string_view text, std::FILE* to = stderr);
 
     const bool live_;
     const bool quiet_;
     const environment world_ = environment::system();
     std::mutex mutex_;
     std::size_t rows_ = 0; ///< of the status that stand there now
+    bool line_is_open_ = false;
 };
 
 } // namespace posthorn::cli

@@ -167,10 +167,10 @@ struct shop {
 std::string status_of(shop& of, const worker& handling)
 {
     const auto counts = count_messages(of.where);
-    auto text = fmt::format("\n{:<20}{:>10}{:>8}{:>11}{:>6}\n", "TOPIC", "ENQUEUED", "DONE",
+    auto text = fmt::format("\n{:<20}{:>10}{:>8}{:>14}{:>6}\n", "TOPIC", "ENQUEUED", "DONE",
                             "TRIED AGAIN", "DEAD");
     for (const auto& [topic, row] : of.score.rows())
-        text += fmt::format("{:<20}{:>10}{:>8}{:>11}{:>6}\n", topic, row.enqueued, row.done,
+        text += fmt::format("{:<20}{:>10}{:>8}{:>14}{:>6}\n", topic, row.enqueued, row.done,
                             row.retried, row.dead);
     return text + fmt::format("ready {}  due later {}  waiting {}  claimed {}  running {}   Ctrl-C "
                               "ends the demo",

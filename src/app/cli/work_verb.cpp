@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -46,12 +47,21 @@ constexpr duration status_every = 500ms;
 // What the handlers share. They may outlive the verb when a child cannot even be killed.
 struct workplace {
     workplace(const work_request& request, const output& out, stop_request signals)
-        : what(request), json(out.json()), screen(out), stop(std::move(signals))
-    {}
+        : what(request), screen(out), stop(std::move(signals))
+    {
+        // Beside a JSON document there is no place for it, and a status must not be drawn over it.
+        if (out.json())
+            on_output = [this](std::string_view text) { screen.pass(text); };
+        else if (screen.live() && ::isatty(STDOUT_FILENO) == 1)
+            on_output = [this](std::string_view text) { screen.pass(text, stdout); };
+    }
+    workplace(const workplace&) = delete;
+    workplace& operator=(const workplace&) = delete;
+    ~workplace() = default;
 
     const work_request what;
-    const bool json;
     console screen;
+    std::function<void(std::string_view)> on_output; ///< of children; empty: it is ours
     const stop_request stop;
 };
 
@@ -168,7 +178,7 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
         run_child({.what = what,
                    .input = view.payload(),
                    .environment = environment_for(view.message()),
-                   .output_to_error = place.json,
+                   .on_output = place.on_output,
                    .on_error_output = [&](std::string_view text) { place.screen.pass(text); },
                    .stop = view.stop_token(),
                    .patience = patience});
