@@ -62,21 +62,6 @@ void add_payload(ordered_json& record, const std::string& payload)
     record["payload"] = text ? payload : hexadecimal(payload);
 }
 
-tint tint_of(message_state state) noexcept
-{
-    switch (state) {
-    case message_state::ready:
-    case message_state::done: return tint::green;
-    case message_state::waiting:
-    case message_state::parked:
-    case message_state::claimed: return tint::yellow;
-    case message_state::dead: return tint::red;
-    case message_state::cancelled:
-    case message_state::expired: return tint::dim;
-    }
-    return tint::none;
-}
-
 std::string_view reason_in_words(park_reason reason) noexcept
 {
     switch (reason) {
@@ -224,15 +209,34 @@ ordered_json as_json(const page_of_messages& page)
 
 } // namespace
 
+tint tint_of(message_state state) noexcept
+{
+    switch (state) {
+    case message_state::ready:
+    case message_state::done: return tint::green;
+    case message_state::waiting:
+    case message_state::parked:
+    case message_state::claimed: return tint::yellow;
+    case message_state::dead: return tint::red;
+    case message_state::cancelled:
+    case message_state::expired: return tint::dim;
+    }
+    return tint::none;
+}
+
+ordered_json record_as_json(const message_record& what, payload_view payload)
+{
+    auto record = as_json(what);
+    if (payload == payload_view::shown)
+        add_payload(record, what.payload);
+    return record;
+}
+
 void print_record(const message_record& what, payload_view payload, timestamp now, output& to)
 {
     const bool shown = payload == payload_view::shown;
-    if (to.json()) {
-        auto record = as_json(what);
-        if (shown)
-            add_payload(record, what.payload);
-        return to.document(record);
-    }
+    if (to.json())
+        return to.document(record_as_json(what, payload));
     facts_of(what, now).print(to);
     if (shown)
         to.line("\n" + (is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload)));
