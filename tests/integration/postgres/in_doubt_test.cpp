@@ -43,7 +43,7 @@ protected:
         // A whole text ends with a zero: READ COMMITTED is another word.
         if (statement == "commit")
             return {"COMMIT", 7};
-        return statement == "settle_plain" ? "cardinality(others) = 0" : "INSERT INTO";
+        return statement == "settle_stretch" ? "cardinality(others) = 0" : "INSERT INTO";
     }
 
     /// Loses what comes next, once the far connection has prepared its statements: from then on a
