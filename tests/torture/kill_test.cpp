@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace posthorn::torture {
@@ -37,7 +36,7 @@ public:
 
     void round(int number)
     {
-        std::this_thread::sleep_for(std::chrono::milliseconds{20 + draw_() % 130});
+        environment::system().clock->pause(std::chrono::milliseconds{20 + draw_() % 130});
         if (number % 10 == 3)
             where_.pause(paused_ = workers_[draw_() % workers_.size()]);
         else if (number % 10 == 9)
@@ -120,10 +119,10 @@ TEST_P(kills, processes_that_are_killed_and_stopped_over_and_over_break_no_promi
 {
     const int rounds = rounds_wanted(GetParam().name);
     const bool shows_progress = std::getenv("POSTHORN_TORTURE_ROUNDS") != nullptr;
-    std::random_device chance;
+    const auto chance = environment::system().random;
     for (int over = 0; over < rounds && !HasFailure();) {
         const int now = std::min(rounds - over, rounds_per_store);
-        torment(now, chance());
+        torment(now, static_cast<unsigned>(chance->bits()));
         over += now;
         if (shows_progress)
             std::fprintf(stderr, "%s: %d of %d rounds, %zu messages, %s\n", GetParam().name.c_str(),

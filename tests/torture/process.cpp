@@ -1,6 +1,8 @@
 // posix_spawn and waitpid.
 #include "torture/process.hpp"
 
+#include <posthorn/environment.hpp>
+
 #include <spawn.h>
 
 #include <cerrno>
@@ -8,7 +10,6 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <system_error>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -66,7 +67,7 @@ std::optional<int> process::wait(duration at_most)
 {
     const auto end = std::chrono::steady_clock::now() + at_most;
     while (!ended() && std::chrono::steady_clock::now() < end)
-        std::this_thread::sleep_for(1ms);
+        environment::system().clock->pause(1ms);
     return ended();
 }
 

@@ -3,10 +3,10 @@
 
 #include "torture/effects.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <thread>
 #include <utility>
 
 namespace posthorn::torture {
@@ -20,7 +20,7 @@ bool wait_until(const std::function<bool()>& condition, duration at_most)
     while (!condition()) {
         if (std::chrono::steady_clock::now() >= end)
             return false;
-        std::this_thread::sleep_for(5ms);
+        environment::system().clock->pause(5ms);
     }
     return true;
 }
@@ -213,15 +213,15 @@ judgement scene::judged(const bounds& allowed) const
     return judge(told(files), read_final(where), allowed);
 }
 
-std::int64_t scene::count_effects(const std::string& where)
+std::string scene::select_effects(message_id id) const
 {
-    auto tx = db().begin();
-    return count_in(tx, url_, "SELECT count(*) FROM " + effects_ + where);
+    return fmt::format("SELECT count(*) FROM {} WHERE message = '{}'", effects_, to_string(id));
 }
 
 std::int64_t scene::effects_of(message_id id)
 {
-    return count_effects(" WHERE message = '" + to_string(id) + "'");
+    auto tx = db().begin();
+    return count_in(tx, url_, select_effects(id));
 }
 
 std::vector<std::string> scene::wrong_effects()
@@ -232,9 +232,7 @@ std::vector<std::string> scene::wrong_effects()
     for (const auto& each : read_final(db()).messages) {
         if (each.topic != "effect" && each.topic != "inside")
             continue;
-        const auto rows = count_in(tx, url_,
-                                   "SELECT count(*) FROM " + effects_ + " WHERE message = '" +
-                                       to_string(each.id) + "'");
+        const auto rows = count_in(tx, url_, select_effects(each.id));
         const std::int64_t right = each.state == message_state::done ? 1 : 0;
         expected += rows;
         if (rows != right)

@@ -121,7 +121,7 @@ private:
     void expect_good_end(const std::string& name, duration within);
     [[nodiscard]] static checker::history told(const std::vector<std::filesystem::path>& files);
     void create_effects();
-    std::int64_t count_effects(const std::string& where);
+    [[nodiscard]] std::string select_effects(message_id id) const;
 
     checker::scratch_folder folder_;
     std::unique_ptr<conformance::store_under_test> under_test_; ///< none: not ours to make

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
-#include <thread>
 
 namespace posthorn::torture {
 namespace {
@@ -65,7 +65,7 @@ TEST_P(servers, a_worker_outlives_a_server_that_is_killed_under_load_twice)
             << where.log();
         const auto asked_at = where.now();
         all.server.kill();
-        std::this_thread::sleep_for(300ms);
+        environment::system().clock->pause(300ms);
         all.server.start();
         const auto at_return = where.starts_of(worker);
         EXPECT_TRUE(

@@ -57,16 +57,21 @@ void say(log_level, std::string_view line)
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
+void rest(duration length)
+{
+    environment::system().clock->pause(length);
+}
+
 [[noreturn]] void never_end()
 {
     for (;;)
-        std::this_thread::sleep_for(1h);
+        rest(1h);
 }
 
 void wait_for_file(const std::string& path)
 {
     while (!std::filesystem::exists(path))
-        std::this_thread::sleep_for(2ms);
+        rest(2ms);
 }
 
 // Handlers of one worker process.
@@ -79,9 +84,8 @@ public:
     void register_at(worker& with)
     {
         with.handle("ordinary", [](const delivery_view&) {});
-        with.handle("slow", [](const delivery_view& d) {
-            std::this_thread::sleep_for(milliseconds{std::stoi(d.payload())});
-        });
+        with.handle("slow",
+                    [](const delivery_view& d) { rest(milliseconds{std::stoi(d.payload())}); });
         with.handle("failing", [](const delivery_view& d) {
             return d.attempt() <= std::stoi(d.payload()) ? retry("as the message says") : done();
         });
@@ -97,7 +101,7 @@ public:
         with.handle("deaf", [](const delivery_view&) { never_end(); });
         with.handle("polite", [](const delivery_view& d) {
             while (!d.stop_token().stop_requested())
-                std::this_thread::sleep_for(2ms);
+                rest(2ms);
             return retry("asked to stop");
         });
         with.handle("hang",
@@ -114,7 +118,7 @@ public:
     {
         return [this](const delivery_view& d, const std::function<outcome()>&) {
             std::thread([this, which = d.message()] {
-                std::this_thread::sleep_for(10s);
+                rest(10s);
                 story_.tell_start(which);
             }).detach();
             return done();
