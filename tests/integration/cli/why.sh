@@ -56,6 +56,9 @@ all_done
 
 # Claimed, by somebody who lives or does not.
 enqueue --topic t --payload x
+"$worker" "$url" hold >/dev/null
+because claimed 'worker cli-worker has claimed it (attempt 1); its lease ends in '
+enqueue --topic t --payload x
 "$worker" "$url" claim >/dev/null
 because started 'worker cli-worker has started it (attempt 1); its lease ends in '
 enqueue --topic t --payload x
@@ -77,6 +80,11 @@ work --on t -- true
 because parked_no_handler "has no handler for the topic 'orphan'"
 all_done
 because 'done' 'it was handled'
+
+enqueue --topic crowded --payload x
+"$worker" "$url" park >/dev/null
+because parked_at_limit "as many of the topic 'crowded' as may were running"
+all_done
 
 expect 0 pause "$url" --topic 'mail.*'
 out_is "'mail.*' is paused"
