@@ -45,9 +45,9 @@ bool drain_until(worker& who, const store_for_tests& where, timestamp end, run_r
             return true;
         if (now >= end)
             return false;
-        auto step = seen.next.value_or(duration::max());
-        if (seen.due) {
-            step = std::min(step, not_ours);
+        auto step = seen.next.value_or(duration::zero());
+        if (seen.due || step <= duration::zero()) {
+            step = step <= duration::zero() ? not_ours : std::min(step, not_ours);
             not_ours *= 2;
         }
         where.clock().advance(std::clamp<duration>(step, 1us, end - now));
