@@ -136,8 +136,9 @@ verb_tree::verb_tree()
         "Example:\n"
         "  posthorn init sqlite:orders.db\n"
         "  posthorn enqueue sqlite:orders.db --topic orders.placed --payload '{\"order\": 7}'\n"
-        "  posthorn messages sqlite:orders.db\n\n"
-        "`posthorn VERB --help` tells more, with examples. Every verb takes --json.\n"
+        "  posthorn work sqlite:orders.db --on 'orders.*' -- ./handle-order\n\n"
+        "`posthorn demo` shows it at work. `posthorn VERB --help` tells more, with examples.\n"
+        "Every verb takes --json. "
         "Exit codes: 0 success, 1 failure, 2 wrong usage.");
     declare_store_verbs();
     declare_enqueue();
