@@ -30,7 +30,16 @@ process::process(std::vector<std::string> arguments, const std::filesystem::path
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND, 0600);
     posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
-    const int code = posix_spawn(&pid_, raw.front(), &files, nullptr, raw.data(), environ);
+    // A SIGTERM that comes before the program listens waits until it does.
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &blocked);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    const int code = posix_spawn(&pid_, raw.front(), &files, &attributes, raw.data(), environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     if (code != 0)
         throw std::system_error(code, std::generic_category(), arguments.front());

@@ -5,6 +5,7 @@
 #include "checker/history.hpp"
 #include <posthorn/worker.hpp>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -87,6 +88,9 @@ private:
                                                .id = which.receipt.id,
                                                .fence = which.receipt.fence},
                           entry.begun);
+        // One that never reached its handler was given back at some time after its claim.
+        if (!entry.asked_at)
+            entry.asked_at = std::min(which.due_at, notes_.now());
         const auto unsaid =
             answer == settled_as::parked ? outcome::kind::park : outcome::kind::postpone;
         notes_.record(checker::settle_event{.id = which.receipt.id,
