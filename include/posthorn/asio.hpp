@@ -103,7 +103,7 @@ void run_coroutine(boost::asio::any_io_executor on, const delivery_view& which,
     auto at_end = [leash, ended = std::move(ended)](const std::exception_ptr& thrown,
                                                     outcome said) {
         leash->on_stop.reset();
-        ended(thrown ? outcome_of_exception(thrown) : std::move(said));
+        ended(thrown ? any_handler::end(thrown) : any_handler::end(std::move(said)));
     };
     boost::asio::co_spawn(
         leash->strand, std::move(body),

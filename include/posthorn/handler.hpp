@@ -16,6 +16,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -124,8 +125,10 @@ struct any_handler {
     using plain = std::function<outcome(const delivery_view&)>;
     using transactional = std::function<outcome(const delivery_view&, transaction&)>;
 
-    /// Begins, and calls `ended` exactly once, from any thread. Must not throw.
-    using ended = std::function<void(outcome)>;
+    /// Begins, and calls `ended` exactly once, from any thread, with what the handler said or
+    /// threw. Must not throw.
+    using end = std::variant<outcome, std::exception_ptr>;
+    using ended = std::function<void(end)>;
     using asynchronous = std::function<void(delivery_view, ended)>;
 
     std::variant<plain, transactional, asynchronous> run;

@@ -237,7 +237,13 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
         largest = std::max(largest, each.payload.size());
     now.largest_payload = std::max(largest, now.largest_payload / 2);
     now.claimed += claimed.size();
-    dispatch(now, with_->held.take(std::move(claimed), asked_at));
+    auto members = with_->held.take(std::move(claimed), asked_at);
+    if (now.stopping()) { // it was asked to while it claimed: nothing new begins
+        for (const auto& each : members)
+            with_->held.returned(each, {.verdict = outcome::kind::postpone});
+        return haul::none;
+    }
+    dispatch(now, std::move(members));
     return brought;
 }
 
@@ -324,8 +330,8 @@ bool dispatcher::is_suspect(const running_delivery& which) const
 // Learns what a claim does not say.
 contract::outlook dispatcher::look(turn& now)
 {
-    auto seen = with_->source->outlook();
     now.looked_at = with_->source->environment().clock->monotonic();
+    auto seen = with_->source->outlook();
     pauses_ = seen.pauses;
     for (const auto& each : seen.parked)
         parked_.insert(each.topic);

@@ -127,7 +127,9 @@ void call_plain(const std::shared_ptr<engine>& with, const running_ptr& which,
 void call_asynchronous(const std::shared_ptr<engine>& with, const running_ptr& which,
                        const any_handler::asynchronous& handler)
 {
-    handler(delivery_view(which), [with, which](outcome said) {
+    handler(delivery_view(which), [with, which](any_handler::end end) {
+        const auto* thrown = std::get_if<std::exception_ptr>(&end);
+        auto said = thrown ? classified(*with, *thrown) : std::get<outcome>(std::move(end));
         tell_end(*with, delivery_view(which), *which, said);
         with->held.ended(which, std::move(said));
     });

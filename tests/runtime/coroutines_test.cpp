@@ -114,6 +114,22 @@ TEST_P(coroutines, end_in_all_the_ways_that_handlers_do)
     EXPECT_EQ(look(ids["permanent"]).last_error, "no address");
 }
 
+// Proves: OUT-11
+TEST_P(coroutines, throw_what_the_application_says_it_means)
+{
+    auto options = steady();
+    options.classify = [](const std::exception_ptr&) { return posthorn::fail("classified"); };
+    const auto id = add();
+    const auto report = pass(
+        [](delivery_view) -> awaitable<void> {
+            co_await rest_for(1ms);
+            throw std::runtime_error("no network");
+        },
+        options);
+    EXPECT_EQ(report.dead, 1U);
+    EXPECT_EQ(look(id).last_error, "classified");
+}
+
 // Proves: OUT-10
 TEST_P(coroutines, are_cancelled_when_their_time_is_up)
 {

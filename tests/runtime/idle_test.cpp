@@ -34,7 +34,14 @@ public:
     settle_result settle(transaction& tx, const owner& who,
                          std::span<const settlement> what) override
     {
-        return real_.settle(tx, who, what);
+        auto answers = real_.settle(tx, who, what);
+        if (cut_at_commit == cut::none)
+            return answers;
+        if (cut_at_commit == cut::after)
+            tx.commit();
+        else
+            tx.rollback();
+        throw error(error_code::connection_lost, "cut", {.retryable = true, .in_doubt = true});
     }
     bool renew(const owner& who, fence which, duration lease) override
     {
@@ -64,6 +71,10 @@ public:
     {
         return real_.environment();
     }
+
+    /// Whether the connection ends while a handler's transaction commits.
+    enum class cut { none, before, after };
+    std::atomic<cut> cut_at_commit = cut::none;
 
     std::atomic<int> claims = 0;
     std::atomic<int> looks = 0;
@@ -182,6 +193,32 @@ TEST_P(idle_workers, a_transaction_that_cannot_begin_costs_no_attempt)
     }));
     EXPECT_EQ(look(id).attempts, 1);
     EXPECT_EQ(running.end().released, 1U);
+}
+
+// Proves: OUT-19, I15
+TEST_P(idle_workers, a_commit_in_doubt_is_looked_up_and_neither_repeated_nor_forgotten)
+{
+    const auto source = std::make_shared<counting_source>(db());
+    const auto handle_one = [&](counting_source::cut when) {
+        source->cut_at_commit = when;
+        return run(source,
+                   [](const delivery_view&, transaction& tx) {
+                       enqueue(tx, {"next", ""}, {.delay = 1h});
+                       return done();
+                   },
+                   {}, {.until_empty = true, .limit = 1})
+            .wait();
+    };
+    const auto further = [&] { return list_messages(db(), {.topic = "next"}).size(); };
+
+    const auto lost = add();
+    EXPECT_EQ(handle_one(counting_source::cut::before).retrying, 1U);
+    EXPECT_EQ(look(lost).last_error, "the outcome of the handler's transaction is unknown");
+    EXPECT_EQ(further(), 0U);
+    const auto kept = add();
+    EXPECT_EQ(handle_one(counting_source::cut::after).lost, 1U);
+    EXPECT_EQ(state_of(kept), message_state::done);
+    EXPECT_EQ(further(), 1U);
 }
 
 // Proves: I20

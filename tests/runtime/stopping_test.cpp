@@ -39,7 +39,8 @@ TEST_P(worker_stop, lets_handlers_end_settles_them_and_begins_nothing_new)
     running.stop();
     const auto later = add();
     for (int i = 0; i < 20; ++i)
-        EXPECT_EQ(state_of(later), message_state::ready);
+        EXPECT_EQ(look(later).topic, "orders");
+    EXPECT_EQ(door.arrived(), 3U);
     EXPECT_FALSE(running.ended());
     door.open();
     const auto report = running.wait();
@@ -47,6 +48,7 @@ TEST_P(worker_stop, lets_handlers_end_settles_them_and_begins_nothing_new)
     EXPECT_EQ(report.left_running, 0U);
     EXPECT_THAT(states_of(ids), ::testing::Each(message_state::done));
     EXPECT_EQ(state_of(later), message_state::ready);
+    EXPECT_EQ(look(later).attempts, 0);
     EXPECT_EQ(one.status().running, 0U);
 }
 

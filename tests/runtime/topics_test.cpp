@@ -220,24 +220,29 @@ TEST_P(pausing, keeps_a_topic_and_nothing_else_from_starting_until_it_is_over)
     for (const auto* paused : {"orders.placed", "orders.*"}) {
         background running(*one_);
         ASSERT_TRUE(pause(db(), paused));
-        let_it_be_noticed();
-        const auto held = add("orders.placed");
+        message_id held;
+        EXPECT_TRUE(eventually([&] { // a claim may be under way that knows of no pause yet
+            let_it_be_noticed();
+            held = add("orders.placed");
+            EXPECT_TRUE(eventually([&] {
+                return state_of(held) == message_state::parked ||
+                       state_of(held) == message_state::done;
+            }));
+            return state_of(held) == message_state::parked;
+        }));
         const auto free = add("mail");
         EXPECT_TRUE(eventually_done(free));
-        EXPECT_TRUE(eventually_in(held, message_state::parked));
         EXPECT_EQ(look(held).parked_for, park_reason::paused);
         EXPECT_EQ(look(held).attempts, 0);
         ASSERT_TRUE(resume(db(), paused));
         EXPECT_TRUE(eventually_done(held));
-        EXPECT_EQ(running.end().done, 2U);
     }
 }
 
 TEST_P(pausing, everything_leaves_all_messages_where_they_are)
 {
-    background running(*one_);
     ASSERT_TRUE(pause(db()));
-    let_it_be_noticed();
+    background running(*one_);
     const auto ids = add_many(3);
     for (int i = 0; i < 20; ++i)
         EXPECT_THAT(states_of(ids), Each(message_state::ready));
