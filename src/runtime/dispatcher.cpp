@@ -168,6 +168,7 @@ std::size_t dispatcher::room_now(turn& now)
     // this one took the process down.
     if (now.quiet > 0 || options.concurrency == 1)
         return room_for_one(now);
+    now.loud_since.reset(); // the next suspect has a right to the same patience
     const auto enough = std::max<std::size_t>(options.concurrency / 2, 1);
     auto room = with_->held.wait_for_room(enough, patience_for_room);
     room = std::min({room, with_->source->batch_max(), now.how.limit - now.claimed});
