@@ -20,7 +20,8 @@ CREATE OR REPLACE FUNCTION {s}.clock(instead bigint) RETURNS bigint LANGUAGE plp
 $$
 BEGIN
     IF current_query() LIKE '%both_kinds%' THEN
-        PERFORM pg_advisory_lock_shared(hashtext('{s}'), 77), pg_advisory_unlock_shared(hashtext('{s}'), 77);
+        PERFORM pg_advisory_lock_shared(hashtext('{s}'), 77);
+        PERFORM pg_advisory_unlock_shared(hashtext('{s}'), 77);
     END IF;
     RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 END
