@@ -54,7 +54,8 @@ UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)
                           ORDER BY aside.seq LIMIT :limit::bigint))
 
 -- name: claim_plain
--- What happens most: nothing but plain messages is due, and all of them start. Nothing is claimed otherwise.
+-- What happens most: nothing but plain messages is due, and all of them start. Nothing is claimed otherwise. A plain row
+-- that changes is plain no more, so one that is locked is where this statement saw it, and is found again there.
 WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 locked AS MATERIALIZED (
     SELECT ctid AS tid, seq FROM {p}message
@@ -74,22 +75,22 @@ UPDATE {p}message m
 RETURNING m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers, m.fence, m.started_at
 
 -- name: claim
--- Rows are locked before the fence is drawn, so that the fences of a message only grow; a locked row stays where it
--- is, so its place in the table finds it again. Nothing is claimed while
--- there are chores, unless :anyway.
+-- Rows are locked before the fence is drawn, so that the fences of a message only grow. They are found again by their
+-- numbers: a row that somebody changed since this statement began is locked in its newest form, which its place in the
+-- table leads to but this statement's view does not show. Nothing is claimed while there are chores, unless :anyway.
 WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 free AS MATERIALIZED (SELECT :anyway::boolean OR NOT ({{has_arrivals}} OR {{has_ripe}} OR {{has_late}}) AS yes),
 due AS MATERIALIZED (
-    SELECT ctid AS tid, seq, priority, due_at, place FROM {p}message
+    SELECT seq, priority, due_at, place FROM {p}message
      WHERE (SELECT yes FROM free) AND place = 1 AND due_at <= (SELECT now FROM clock)
        AND (expires_at = 0 OR expires_at > (SELECT now FROM clock))
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 plain AS MATERIALIZED (
-    SELECT ctid AS tid, seq, priority, due_at, place FROM {p}message
+    SELECT seq, priority, due_at, place FROM {p}message
      WHERE (SELECT yes FROM free) AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 picked AS MATERIALIZED (
-    SELECT tid, seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
+    SELECT seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
       FROM (SELECT * FROM due UNION ALL SELECT * FROM plain) both_kinds
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint),
 batch AS MATERIALIZED (
@@ -109,8 +110,8 @@ UPDATE {p}message m
        state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
        place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
-  FROM unnest(ARRAY (SELECT tid FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (tid, ordinal), batch b, clock c
- WHERE m.ctid = p.tid
+  FROM unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
+ WHERE m.seq = p.seq
 RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.ordering_key, m.correlation_id,
           m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
 
