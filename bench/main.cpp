@@ -3,6 +3,7 @@
 #include "bench/mariadb_bench.hpp"
 #include "bench/postgres_bench.hpp"
 #include "bench/sqlite_bench.hpp"
+#include "bench/worker_bench.hpp"
 
 #include <fmt/format.h>
 
@@ -90,6 +91,8 @@ int main(int argc, char** argv)
         fmt::print("{}", usage);
         return EXIT_SUCCESS;
     }
+    if (arguments.size() == 2 && arguments[0] == "--drain")
+        return bench::drain_and_tell(arguments[1]);
     request plan;
     try {
         plan = read(arguments);

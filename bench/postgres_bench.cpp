@@ -1,6 +1,7 @@
 // A plain table and the usual SKIP LOCKED queue on PostgreSQL, as fast as libpq lets them be.
 #include "bench/postgres_bench.hpp"
 
+#include "bench/postgres_bell_bench.hpp"
 #include "bench/workload.hpp"
 
 #include <fmt/format.h>
@@ -184,6 +185,7 @@ void run_postgres(const std::string& url, const server_plan& plan, figures& into
                 return url + "?schema=bench";
             }};
     run_server(which, plan, into);
+    run_postgres_bell(url, which.fresh_url, plan, into);
     for (const auto* metric :
          {"postgres enqueue 1/tx 1c", "postgres enqueue 100/tx 1c", "postgres enqueue 1000/tx 1c"})
         into.expect(metric, "posthorn", 0.85, metric, "raw");

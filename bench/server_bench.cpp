@@ -1,6 +1,7 @@
 // Both sides in turns within one run, with the server's full durability.
 #include "bench/server_bench.hpp"
 
+#include "bench/worker_bench.hpp"
 #include "bench/workload.hpp"
 
 #include <fmt/format.h>
@@ -83,7 +84,10 @@ void run_server(const server_under_bench& which, const server_plan& plan, figure
             enqueue_round(which, plan, per_transaction, into);
         for (const std::size_t batch : {100, 1'000})
             drain_round(which, plan, batch, into);
+        worker_round(which.name, which.fresh_url(), plan.bulk_messages, into);
     }
+    expect_worker(which.name, into);
+    worker_memory(which.name, which.fresh_url(), plan.bulk_messages, into);
 }
 
 } // namespace bench

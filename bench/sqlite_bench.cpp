@@ -3,6 +3,7 @@
 #include "bench/sqlite_bench.hpp"
 
 #include "bench/sqlite_raw.hpp"
+#include "bench/worker_bench.hpp"
 #include "bench/workload.hpp"
 
 #include <fmt/format.h>
@@ -93,7 +94,10 @@ void run_sqlite(const sqlite_plan& plan, figures& into)
             enqueue_round(plan, per_transaction, into);
         for (const std::size_t batch : {100, 1'000})
             drain_round(plan, batch, into);
+        const scratch_file own_file("posthorn.db");
+        worker_round("sqlite", own_file.url(), plan.bulk_messages, into);
     }
+    expect_worker("sqlite", into);
     for (const auto* metric : {"enqueue 1/tx 1c", "enqueue 100/tx 1c", "enqueue 1000/tx 1c"})
         into.expect(metric, "posthorn", 0.8, metric, "raw");
     for (const auto* metric : {"drain 100k batch 100", "drain 100k"})
@@ -104,6 +108,8 @@ void run_sqlite(const sqlite_plan& plan, figures& into)
             fmt::print(stderr, "long drain {}\n", round);
             long_drain(plan, into);
         }
+        const scratch_file own_file("posthorn.db");
+        worker_memory("sqlite", own_file.url(), plan.long_drain_messages, into);
         into.expect("drain 1M tenth 100k", "posthorn", 0.85, "drain 1M second 100k", "posthorn");
     }
 }

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [[ $# -lt 2 || ! -x $1 || ! -x $2 ]]; then
-    echo "usage: tools/tour.sh PROGRAM WORKER   (or ./dev run, which builds them)" >&2
+    echo "usage: tools/tour.sh PROGRAM WORKER   (or ./dev tour, which builds them)" >&2
     exit 2
 fi
 binary=$(realpath "$1")

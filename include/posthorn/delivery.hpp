@@ -62,19 +62,37 @@ struct batch {
     [[nodiscard]] std::vector<receipt> receipts() const;
 };
 
+/// Why a message was put aside until somebody takes its topic.
+enum class park_reason {
+    no_handler, ///< the worker that met it has no handler for its topic
+    paused,     ///< an operator paused its topic
+    at_limit,   ///< as many of its topic as may are running
+};
+
+[[nodiscard]] std::string_view to_string(park_reason reason) noexcept;
+
 /// How handling a message ended, as the handler says it.
 struct outcome {
-    enum class kind { done, retry, fail };
+    enum class kind { done, retry, fail, postpone, park };
 
     kind verdict = kind::done;
     std::optional<duration> delay = {}; ///< of a retry; without one the retry policy decides
     std::string error = {};
+    park_reason reason = {}; ///< of a parking
 };
 
 [[nodiscard]] outcome done();
 [[nodiscard]] outcome retry(std::string error = {});
 [[nodiscard]] outcome retry_in(duration delay, std::string error = {});
 [[nodiscard]] outcome fail(std::string reason);
+
+/// Not now, and nobody's fault: the message comes back after `delay` and no attempt is counted,
+/// even though it had started. For "the other side is down" and the like.
+[[nodiscard]] outcome postpone(duration delay);
+
+/// Not here: the message is put aside, and no attempt is counted, until somebody claims with its
+/// topic in `claim_options::unpark`. A worker says this of topics it does not handle.
+[[nodiscard]] outcome park(park_reason why);
 
 /// A receipt and its outcome.
 struct settlement {
@@ -88,7 +106,8 @@ enum class settled_as {
     done,     ///< finished for good
     retrying, ///< will start again later
     dead,     ///< failed for good
-    released, ///< had never started, and waits again unharmed
+    released, ///< had never started or was postponed, and waits again unharmed
+    parked,   ///< put aside unharmed, until somebody takes its topic
 };
 
 [[nodiscard]] std::string_view to_string(settled_as answer) noexcept;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posthorn/message.hpp>
+#include <posthorn/message_type.hpp>
 #include <posthorn/store.hpp>
 #include <posthorn/transaction.hpp>
 
@@ -20,6 +21,18 @@ std::vector<enqueued> enqueue(transaction& tx, std::span<const outgoing> message
 /// Adds a message in a transaction of its own.
 enqueued enqueue(store& where, const message& what, const enqueue_options& how = {});
 std::vector<enqueued> enqueue(store& where, std::span<const outgoing> messages);
+
+/// The same for typed messages (message_type.hpp).
+template <typed_message Type>
+enqueued enqueue(transaction& tx, const Type& value, const enqueue_options& how = {})
+{
+    return enqueue(tx, to_message(value), how);
+}
+template <typed_message Type>
+enqueued enqueue(store& where, const Type& value, const enqueue_options& how = {})
+{
+    return enqueue(where, to_message(value), how);
+}
 
 /// Cancels a message that has not started.
 /// Once the answer is `cancelled` (and `tx` commits) it never starts.

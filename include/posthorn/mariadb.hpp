@@ -40,4 +40,9 @@ public:
     explicit borrowed_transaction(st_mysql* connection, const borrow_options& options = {});
 };
 
+/// The connection of a transaction on this kind of store, for statements of your own that share
+/// its fate. Its transaction is open. Never commit, roll back or close it.
+/// Throws: `error` with `invalid_argument` for a transaction on another kind of store.
+[[nodiscard]] st_mysql* native_handle(transaction& tx);
+
 } // namespace posthorn::mariadb

@@ -10,6 +10,7 @@ namespace posthorn {
 enum class message_state {
     ready,     ///< waits for a worker, now or when it is due
     waiting,   ///< waits for an earlier message of its ordering key
+    parked,    ///< put aside until somebody takes its topic
     claimed,   ///< a worker holds it
     done,      ///< handled
     dead,      ///< failed for good; see dead_letters.hpp

@@ -1,6 +1,7 @@
 // Looking at messages: one, a page of them, or how many there are.
 #pragma once
 
+#include <posthorn/delivery.hpp>
 #include <posthorn/id.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
@@ -21,8 +22,9 @@ struct message_record {
     message_id id;
     std::int64_t position = 0;
     message_state state = message_state::ready;
-    bool started = false;    ///< claimed, and its handler has begun
-    bool blocks_key = false; ///< dead, and holding back its ordering key
+    bool started = false;                  ///< claimed, and its handler has begun
+    bool blocks_key = false;               ///< dead, and holding back its ordering key
+    std::optional<park_reason> parked_for; ///< of a parked one
 
     std::string topic;
     std::string payload;
@@ -66,6 +68,7 @@ struct store_stats {
     std::int64_t ready = 0;   ///< due now
     std::int64_t delayed = 0; ///< ready, but due later
     std::int64_t waiting = 0;
+    std::int64_t parked = 0;
     std::int64_t claimed = 0;
     std::int64_t done = 0;
     std::int64_t dead = 0;

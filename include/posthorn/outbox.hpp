@@ -38,6 +38,9 @@ struct claim_options {
     /// How many of the batch start with the claim; the rest by `start`. All unless given.
     /// Only started messages lose an attempt when their worker dies.
     std::optional<std::size_t> start = {};
+
+    /// Topics of which parked messages are taken too: as many as fit become ready again first.
+    std::vector<std::string> unpark = {};
 };
 
 /// What a reaping took back from workers whose lease had run out.

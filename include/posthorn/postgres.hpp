@@ -26,6 +26,11 @@ migration_report migrate(std::string_view url, const store_options& options = {}
 
 struct borrow_options {
     std::string schema = "posthorn";
+
+    /// Whether workers that sleep are woken at once. Say false if the transaction will be prepared
+    /// (two-phase commit): PostgreSQL prepares none that has sent a notification.
+    bool ring = true;
+
     posthorn::environment environment = posthorn::environment::system();
     posthorn::limits limits = {};
 };
@@ -40,5 +45,10 @@ class borrowed_transaction : public transaction {
 public:
     explicit borrowed_transaction(pg_conn* connection, const borrow_options& options = {});
 };
+
+/// The connection of a transaction on this kind of store, for statements of your own that share
+/// its fate. It is not in pipeline mode, and its transaction is open. Never commit, roll back or
+/// close it. Throws: `error` with `invalid_argument` for a transaction on another kind of store.
+[[nodiscard]] pg_conn* native_handle(transaction& tx);
 
 } // namespace posthorn::postgres

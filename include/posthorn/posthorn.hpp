@@ -11,6 +11,7 @@
 #include <posthorn/message_state.hpp>
 #include <posthorn/messages.hpp>
 #include <posthorn/outbox.hpp>
+#include <posthorn/pauses.hpp>
 #include <posthorn/retention.hpp>
 #include <posthorn/retry.hpp>
 #include <posthorn/store.hpp>

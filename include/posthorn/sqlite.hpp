@@ -37,4 +37,9 @@ public:
     explicit borrowed_transaction(sqlite3* connection, const borrow_options& options = {});
 };
 
+/// The connection of a transaction on this kind of store, for statements of your own that share
+/// its fate. Its transaction is open. Never commit, roll back or close it.
+/// Throws: `error` with `invalid_argument` for a transaction on another kind of store.
+[[nodiscard]] sqlite3* native_handle(transaction& tx);
+
 } // namespace posthorn::sqlite

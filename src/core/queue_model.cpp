@@ -48,9 +48,11 @@ cancel_answer queue_model::cancel(message_id id, timestamp now)
 }
 
 queue_model::claimed queue_model::claim(const std::string& owner, duration lease, std::size_t limit,
-                                        std::size_t start, timestamp now)
+                                        std::size_t start, timestamp now,
+                                        std::span<const std::string> unpark_topics)
 {
     expire_due(now);
+    unpark(unpark_topics, limit);
     std::vector<modelled_message*> due;
     for (auto& [position, each] : messages_)
         if (each.state == message_state::ready && each.due_at <= now)
@@ -77,6 +79,19 @@ queue_model::claimed queue_model::claim(const std::string& owner, duration lease
     return result;
 }
 
+void queue_model::unpark(std::span<const std::string> topics, std::size_t limit)
+{
+    std::size_t room = limit;
+    for (auto& [position, each] : messages_) {
+        if (room == 0)
+            return;
+        if (each.state != message_state::parked || !std::ranges::count(topics, each.topic))
+            continue;
+        each.state = message_state::ready;
+        --room;
+    }
+}
+
 modelled_message* queue_model::open_member(const std::string& owner, fence which, message_id id)
 {
     const auto batch = batches_.find(static_cast<std::int64_t>(which));
@@ -93,6 +108,12 @@ void queue_model::begin_attempt(modelled_message& which)
 {
     which.attempts += which.started ? 0 : 1;
     which.started = true;
+}
+
+void queue_model::take_start_back(modelled_message& which)
+{
+    which.attempts -= which.started ? 1 : 0;
+    which.started = false;
 }
 
 bool queue_model::was_called_off(fence which, message_id id) const
@@ -125,7 +146,8 @@ settled_as queue_model::settle(const std::string& owner, fence which, message_id
     auto* member = open_member(owner, which, id);
     if (member == nullptr)
         return settled_as::lost;
-    if (!what.error.empty() && what.become != settled_as::released) {
+    const bool unharmed = what.become == settled_as::released || what.become == settled_as::parked;
+    if (!what.error.empty() && !unharmed) {
         ++member->errors;
         member->last_error = what.error;
     }
@@ -141,8 +163,17 @@ settled_as queue_model::settle(const std::string& owner, fence which, message_id
         member->state = message_state::ready;
         break;
     case settled_as::released:
+        take_start_back(*member);
         leave_batch(*member);
         member->state = message_state::ready;
+        if (what.delay > duration::zero())
+            member->due_at = now + what.delay;
+        break;
+    case settled_as::parked:
+        take_start_back(*member);
+        leave_batch(*member);
+        member->state = message_state::parked;
+        member->parked_for = what.reason;
         break;
     case settled_as::lost: break;
     }
@@ -183,8 +214,9 @@ std::size_t queue_model::expire_due(timestamp now)
 {
     std::size_t count = 0;
     for (auto& [position, each] : messages_) {
-        const bool unclaimed =
-            each.state == message_state::ready || each.state == message_state::waiting;
+        const bool unclaimed = each.state == message_state::ready ||
+                               each.state == message_state::waiting ||
+                               each.state == message_state::parked;
         if (unclaimed && each.expires_at && *each.expires_at <= now) {
             finish(each, message_state::expired, now);
             ++count;
@@ -279,8 +311,9 @@ void queue_model::let_key_go_on(const std::string& ordering_key)
     for (auto& [position, each] : messages_) {
         if (each.ordering_key != ordering_key)
             continue;
-        const bool runs =
-            each.state == message_state::ready || each.state == message_state::claimed;
+        const bool runs = each.state == message_state::ready ||
+                          each.state == message_state::parked ||
+                          each.state == message_state::claimed;
         if (runs || each.blocks_key)
             return;
         if (each.state == message_state::waiting && next == nullptr)

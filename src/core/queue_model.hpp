@@ -24,6 +24,7 @@ struct modelled_message {
     std::int64_t position = 0;
     message_state state = message_state::ready;
     bool blocks_key = false;
+    park_reason parked_for = {}; ///< of a parked one
     bool started = false;
     std::string topic;
     std::string ordering_key;
@@ -58,7 +59,7 @@ public:
         std::vector<message_id> ids;
     };
     claimed claim(const std::string& owner, duration lease, std::size_t limit, std::size_t start,
-                  timestamp now);
+                  timestamp now, std::span<const std::string> unpark_topics = {});
     start_answer start(const std::string& owner, fence which, message_id id, timestamp now);
     settled_as settle(const std::string& owner, fence which, message_id id, const decision& what,
                       timestamp now);
@@ -86,6 +87,8 @@ public:
 private:
     modelled_message* open_member(const std::string& owner, fence which, message_id id);
     static void begin_attempt(modelled_message& which);
+    static void take_start_back(modelled_message& which);
+    void unpark(std::span<const std::string> topics, std::size_t limit);
     [[nodiscard]] bool was_called_off(fence which, message_id id) const;
     void finish(modelled_message& which, message_state state, timestamp now);
     void leave_batch(modelled_message& which);

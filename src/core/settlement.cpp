@@ -10,6 +10,9 @@
 namespace posthorn::core {
 namespace {
 
+constexpr std::string_view absent =
+    "the lease ran out: its worker crashed, hung or lost the database";
+
 decision dead(std::string_view reason, dead_key on_dead)
 {
     return {.become = settled_as::dead,
@@ -41,6 +44,11 @@ decision decide(const outcome& said, const delivery_facts& facts, const retry_ru
     switch (said.verdict) {
     case outcome::kind::done: return {};
     case outcome::kind::fail: return dead(said.error, on_dead);
+    case outcome::kind::postpone:
+        return {.become = settled_as::released,
+                .delay = std::clamp(said.delay.value_or(duration::zero()), duration::zero(),
+                                    limits::span_max)};
+    case outcome::kind::park: return {.become = settled_as::parked, .reason = said.reason};
     case outcome::kind::retry: break;
     }
     if (!facts.started)
@@ -51,8 +59,12 @@ decision decide(const outcome& said, const delivery_facts& facts, const retry_ru
 decision decide_for_absent(const delivery_facts& facts, const retry_rules& rules, dead_key on_dead,
                            double chance)
 {
-    return decide(retry("the lease ran out: its worker crashed, hung or lost the database"), facts,
-                  rules, on_dead, chance);
+    return decide(retry(std::string(absent)), facts, rules, on_dead, chance);
+}
+
+bool is_error_of_absent(std::string_view error) noexcept
+{
+    return error == absent;
 }
 
 } // namespace posthorn::core

@@ -11,9 +11,10 @@ namespace posthorn::core {
 /// An outcome after the retry policy has spoken: exactly what the store has to write.
 struct decision {
     settled_as become = settled_as::done; ///< never `lost`
-    duration delay{};                     ///< of `retrying`
+    duration delay{};                     ///< of `retrying`; of `released` if it is postponed
     std::string error = {};               ///< empty: this was no failure
     bool blocks_key = false;              ///< of `dead`
+    park_reason reason = {};              ///< of `parked`
 };
 
 /// What is known of a claimed message when it is settled.
@@ -30,5 +31,8 @@ struct delivery_facts {
 /// Decides for a worker that never answered: its lease ran out.
 [[nodiscard]] decision decide_for_absent(const delivery_facts& facts, const retry_rules& rules,
                                          dead_key on_dead, double chance);
+
+/// Whether that is the error of such a decision.
+[[nodiscard]] bool is_error_of_absent(std::string_view error) noexcept;
 
 } // namespace posthorn::core

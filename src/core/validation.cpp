@@ -130,11 +130,16 @@ void check_times(const enqueue_options& how)
 
 } // namespace
 
+void check_topic(std::string_view topic)
+{
+    check_text("the topic", topic, limits::topic_bytes_max);
+}
+
 void check_message(const message& what, const enqueue_options& how, const limits& bounds)
 {
     if (what.topic.empty())
         refuse("the topic is empty; it needs 1 to 255 bytes");
-    check_text("the topic", what.topic, limits::topic_bytes_max);
+    check_topic(what.topic);
     check_length("the payload", what.payload, bounds.payload_bytes_max);
     check_text("the ordering key", how.ordering_key, limits::key_bytes_max);
     check_text("the dedup key", how.dedup_key, limits::key_bytes_max);

@@ -11,6 +11,9 @@ namespace posthorn::core {
 /// Throws: `error` with `invalid_argument`, naming what is wrong and what would be right.
 void check_message(const message& what, const enqueue_options& how, const limits& bounds);
 
+/// Refuses a topic that no message could have; an empty one may stand for something else.
+void check_topic(std::string_view topic);
+
 /// Refuses a message that would expire before it is due, in whichever way the two are given.
 void check_start_window(const enqueue_options& how, timestamp now);
 

@@ -28,6 +28,17 @@ std::string_view to_string(settled_as answer) noexcept
     case settled_as::retrying: return "retrying";
     case settled_as::dead: return "dead";
     case settled_as::released: return "released";
+    case settled_as::parked: return "parked";
+    }
+    return "unknown";
+}
+
+std::string_view to_string(park_reason reason) noexcept
+{
+    switch (reason) {
+    case park_reason::no_handler: return "no_handler";
+    case park_reason::paused: return "paused";
+    case park_reason::at_limit: return "at_limit";
     }
     return "unknown";
 }
@@ -47,6 +58,7 @@ namespace {
 constexpr std::array state_names{
     std::pair{message_state::ready, std::string_view{"ready"}},
     std::pair{message_state::waiting, std::string_view{"waiting"}},
+    std::pair{message_state::parked, std::string_view{"parked"}},
     std::pair{message_state::claimed, std::string_view{"claimed"}},
     std::pair{message_state::done, std::string_view{"done"}},
     std::pair{message_state::dead, std::string_view{"dead"}},
@@ -97,6 +109,16 @@ outcome retry_in(duration delay, std::string error)
 outcome fail(std::string reason)
 {
     return {.verdict = outcome::kind::fail, .error = std::move(reason)};
+}
+
+outcome postpone(duration delay)
+{
+    return {.verdict = outcome::kind::postpone, .delay = delay};
+}
+
+outcome park(park_reason why)
+{
+    return {.verdict = outcome::kind::park, .reason = why};
 }
 
 std::size_t settle_result::lost() const noexcept

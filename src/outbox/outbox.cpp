@@ -135,7 +135,8 @@ batch outbox::claim(const owner& who, const claim_options& how)
                                        .worker = who.worker,
                                        .lease = how.lease,
                                        .limit = how.limit,
-                                       .start = how.start.value_or(how.limit)});
+                                       .start = how.start.value_or(how.limit),
+                                       .unpark = how.unpark});
     });
 }
 

@@ -105,6 +105,36 @@ TEST_F(checker_delivery_rules, an_attempt_must_count_exactly_when_it_started)
     expect_clean();
 }
 
+TEST_F(checker_delivery_rules, a_start_that_was_taken_back_must_not_count)
+{
+    run.bounds.attempts_max = 1;
+    run.committed(1);
+    run.started(1, 1);
+    run.settled(1, 1, settled_as::released);
+    run.started(1, 2);
+    run.settled(1, 2, settled_as::parked);
+    run.handled(1, 3);
+    run.row(1, done).attempts = 1;
+    expect_clean();
+    run.found.messages[0].attempts = 2;
+    expect_broken("I5", "has lost an attempt without a start: 2 are counted, 1 starts are known");
+}
+
+TEST_F(checker_delivery_rules, a_postponement_that_was_not_heard_of_may_have_happened)
+{
+    run.committed(1);
+    run.started(1, 1);
+    run.tell(settle_event{.id = id(1), .fence = fence{1}, .outcome = outcome::kind::postpone});
+    run.handled(1, 2);
+    for (const int counted : {1, 2}) {
+        run.found.messages.clear();
+        run.row(1, done).attempts = counted;
+        expect_clean();
+    }
+    run.found.messages[0].attempts = 0;
+    expect_broken("I5", "counts 0 attempts in the tables, but was started 2 times");
+}
+
 // I6
 
 TEST_F(checker_delivery_rules, without_a_fault_a_message_must_not_start_again)

@@ -38,11 +38,13 @@ constexpr std::array outcome_words{
     word<outcome::kind>{outcome::kind::done, "done"},
     word<outcome::kind>{outcome::kind::retry, "retry"},
     word<outcome::kind>{outcome::kind::fail, "fail"},
+    word<outcome::kind>{outcome::kind::postpone, "postpone"},
+    word<outcome::kind>{outcome::kind::park, "park"},
 };
 
 // Answers have their words in the library.
-constexpr std::array settle_answers{settled_as::lost, settled_as::done, settled_as::retrying,
-                                    settled_as::dead, settled_as::released};
+constexpr std::array settle_answers{settled_as::lost, settled_as::done,     settled_as::retrying,
+                                    settled_as::dead, settled_as::released, settled_as::parked};
 constexpr std::array cancel_answers{cancel_answer::cancelled, cancel_answer::too_late,
                                     cancel_answer::pending, cancel_answer::not_found};
 constexpr std::string_view no_answer = "unknown";

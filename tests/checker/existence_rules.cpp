@@ -26,14 +26,15 @@ void check_transactions(const dossier& all, const message_story& story, verdict&
                   commits);
 }
 
-// A key is held by a message that may start or has started, or by a dead one that blocks it.
+// A key is held by a message that may start, has started or was put aside, or by a dead one that
+// blocks it.
 std::set<std::string> held_keys(const dossier& all)
 {
     std::set<std::string> result;
     for (const auto& [id, story] : all.stories)
         for (const auto& row : story.rows)
-            if (row.state == message_state::ready || row.state == message_state::claimed ||
-                row.blocks_key)
+            if (row.state == message_state::ready || row.state == message_state::parked ||
+                row.state == message_state::claimed || row.blocks_key)
                 result.insert(row.ordering_key);
     return result;
 }

@@ -228,6 +228,15 @@ TEST_P(claiming, a_claim_without_owner_lease_or_limit_is_refused)
     EXPECT_THAT(ids_of(box().claim(alice, {.lease = 1us, .limit = most})), ElementsAre(id));
 }
 
+// Proves: OUT-12
+TEST_P(claiming, a_worker_needs_no_name)
+{
+    const auto id = add();
+    const owner nameless{.token = "token of nobody"};
+    ASSERT_THAT(ids_of(box().claim(nameless)), ElementsAre(id));
+    EXPECT_EQ(look(id).worker, "");
+}
+
 // Proves: OUT-10
 TEST_P(claiming, the_largest_claim_is_an_option_of_the_store)
 {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 
@@ -47,6 +48,18 @@ bool matches(std::string_view entry, std::string_view suite, std::string_view te
 
 } // namespace
 
+struct conformance_test::log_lines {
+    std::mutex mutex;
+    std::vector<std::string> lines;
+};
+
+std::size_t conformance_test::logged(std::string_view part) const
+{
+    const std::lock_guard lock(log_->mutex);
+    return static_cast<std::size_t>(std::ranges::count_if(
+        log_->lines, [&](const std::string& line) { return line.find(part) != line.npos; }));
+}
+
 void conformance_test::SetUp()
 {
     const auto& running = *::testing::UnitTest::GetInstance()->current_test_info();
@@ -56,10 +69,14 @@ void conformance_test::SetUp()
         if (entry.store == GetParam().name && matches(entry.test, suite, test))
             GTEST_SKIP() << entry.reason;
 
+    log_ = std::make_shared<log_lines>();
     clock_ = std::make_shared<posthorn::testing::manual_clock>();
     world_ = {.clock = clock_,
               .random = std::make_shared<tiny_chances>(),
-              .log = [](log_level, std::string_view) {}};
+              .log = [log = log_](log_level, std::string_view line) {
+                  const std::lock_guard lock(log->mutex);
+                  log->lines.emplace_back(line);
+              }};
     under_test_ = GetParam().make();
     store_ = under_test_->open({.environment = world_});
     box_.emplace(*store_);

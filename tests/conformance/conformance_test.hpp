@@ -31,6 +31,9 @@ protected:
     /// The clock of this test, and a chance that never shortens a wait.
     [[nodiscard]] const environment& world() const { return world_; }
 
+    /// How many lines of the log contain this so far.
+    [[nodiscard]] std::size_t logged(std::string_view part) const;
+
     /// Another handle to the same store.
     [[nodiscard]] store second_handle() { return under_test_->open({.environment = world_}); }
 
@@ -79,6 +82,9 @@ protected:
     owner bob{.token = "token of bob", .worker = "bob"};
 
 private:
+    struct log_lines;
+
+    std::shared_ptr<log_lines> log_;               // the same, and written by any thread
     std::shared_ptr<testing::manual_clock> clock_; // shared with the environment of every handle
     environment world_;
     std::unique_ptr<store_under_test> under_test_;

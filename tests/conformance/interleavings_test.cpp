@@ -89,15 +89,34 @@ protected:
         return result;
     }
 
-    static batch claim_in(transaction& tx, const owner& who, std::size_t limit)
+    static batch claim_in(transaction& tx, const owner& who, std::size_t limit,
+                          const std::vector<std::string>& unpark = {})
     {
         return tx.session().queue().claim({.owner = who.token,
                                            .worker = who.worker,
                                            .lease = 30s,
                                            .limit = limit,
-                                           .start = limit});
+                                           .start = limit,
+                                           .unpark = unpark});
     }
 
+    settled_as put_aside(transaction& tx, const receipt& what)
+    {
+        const settlement one{what, park(park_reason::no_handler)};
+        return box().settle(tx, alice, {&one, 1}).answers.at(0);
+    }
+
+    /// Parks the only message that is due.
+    message_id park_one()
+    {
+        auto tx = db().begin();
+        const auto held = claim_in(tx, alice, 1).receipts().at(0);
+        EXPECT_EQ(put_aside(tx, held), settled_as::parked);
+        tx.commit();
+        return held.id;
+    }
+
+    const std::vector<std::string> orders{"orders"};
     const owner carol{.token = "token of carol", .worker = "carol"};
 
 private:
@@ -126,9 +145,12 @@ private:
             clock().advance(1h);
             box().reap_expired();
             clock().advance(1h);
-            more = !work_off().empty();
+            const auto rest = box().claim(alice, {.unpark = orders});
+            box().acknowledge(alice, rest.receipts());
+            more = !rest.empty();
         }
-        ASSERT_EQ(count_messages(db()).ready + count_messages(db()).waiting, 0);
+        const auto left = count_messages(db());
+        ASSERT_EQ(left.ready + left.waiting + left.parked, 0);
     }
 
     environment steered_{.clock = {}, .random = environment::system().random, .log = {}};
@@ -411,6 +433,138 @@ TEST_P(interleavings, a_message_that_commits_late_is_not_passed_over)
             std::ranges::copy(work_off(), std::back_inserter(seen));
             EXPECT_THAT(seen, UnorderedElementsAre(slow, quick));
             EXPECT_THAT(work_off(), IsEmpty());
+        });
+}
+
+// Proves: OUT-15, I2, I6
+TEST_P(interleavings, a_message_that_is_being_parked_is_taken_back_now_or_later)
+{
+    receipt held;
+    settled_as answer{};
+    batch of_bob;
+    std::set<bool> seen;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) { answer = put_aside(tx, held); }),
+         in_a_transaction([&](transaction& tx) { of_bob = claim_in(tx, bob, 10, orders); })},
+        [&] {
+            add_keyed("k");
+            held = claim_one();
+        },
+        [&] {
+            EXPECT_EQ(answer, settled_as::parked);
+            seen.insert(of_bob.empty());
+            if (of_bob.empty()) {
+                EXPECT_EQ(state_of(held.id), message_state::parked);
+                EXPECT_EQ(look(held.id).attempts, 0);
+                of_bob = box().claim(bob, {.unpark = orders});
+            }
+            EXPECT_THAT(ids_of(of_bob), ElementsAre(held.id));
+            EXPECT_EQ(look(held.id).attempts, 1);
+            EXPECT_EQ(acknowledge(held), settled_as::lost);
+            EXPECT_EQ(box().acknowledge(bob, of_bob.receipts()).lost(), 0U);
+        });
+    EXPECT_EQ(seen.size(), 2U) << "it depends on who comes first";
+}
+
+// Proves: OUT-09, OUT-15, I18
+TEST_P(interleavings, what_is_parked_and_cancelled_is_cancelled)
+{
+    receipt held;
+    settled_as answer{};
+    cancel_answer cancelled{};
+    std::set<settled_as> seen;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) { answer = put_aside(tx, held); }),
+         in_a_transaction([&](transaction& tx) { cancelled = cancel(tx, held.id); })},
+        [&] {
+            add_keyed("k");
+            held = claim(1, 0).deliveries.at(0).receipt; // not started: it can be cancelled
+        },
+        [&] {
+            seen.insert(answer);
+            EXPECT_THAT(answer, AnyOf(settled_as::parked, settled_as::lost));
+            EXPECT_THAT(cancelled, AnyOf(cancel_answer::cancelled, cancel_answer::pending));
+            EXPECT_EQ(state_of(held.id), message_state::cancelled);
+            EXPECT_TRUE(box().claim(bob, {.unpark = orders}).empty());
+        });
+    EXPECT_EQ(seen.size(), 2U) << "each of them wins when it comes first";
+}
+
+// Proves: OUT-15, I6
+TEST_P(interleavings, of_two_who_take_a_topic_only_one_gets_a_parked_message)
+{
+    message_id parked;
+    batch of_alice;
+    batch of_bob;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) { of_alice = claim_in(tx, alice, 10, orders); }),
+         in_a_transaction([&](transaction& tx) { of_bob = claim_in(tx, bob, 10, orders); })},
+        [&] {
+            add();
+            parked = park_one();
+        },
+        [&] {
+            EXPECT_LE(of_alice.size() + of_bob.size(), 1U);
+            auto claimed = ids_of(of_alice);
+            std::ranges::copy(ids_of(of_bob), std::back_inserter(claimed));
+            std::ranges::copy(ids_of(box().claim(carol, {.unpark = orders})),
+                              std::back_inserter(claimed));
+            EXPECT_THAT(claimed, ElementsAre(parked));
+            EXPECT_EQ(look(parked).attempts, 1);
+        });
+}
+
+// Proves: OUT-09, OUT-15, I18
+TEST_P(interleavings, a_parked_message_is_taken_back_or_cancelled_and_never_both)
+{
+    message_id parked;
+    batch of_bob;
+    cancel_answer cancelled{};
+    std::set<bool> seen;
+    in_every_order(
+        {in_a_transaction([&](transaction& tx) { of_bob = claim_in(tx, bob, 10, orders); }),
+         in_a_transaction([&](transaction& tx) { cancelled = cancel(tx, parked); })},
+        [&] {
+            add();
+            parked = park_one();
+        },
+        [&] {
+            seen.insert(of_bob.empty());
+            if (of_bob.empty()) {
+                EXPECT_EQ(cancelled, cancel_answer::cancelled);
+                EXPECT_EQ(state_of(parked), message_state::cancelled);
+            } else {
+                EXPECT_EQ(cancelled, cancel_answer::too_late);
+                EXPECT_EQ(box().acknowledge(bob, of_bob.receipts()).lost(), 0U);
+                EXPECT_EQ(state_of(parked), message_state::done);
+            }
+        });
+    EXPECT_EQ(seen.size(), 2U) << "each of them wins when it comes first";
+}
+
+// Proves: OUT-06, OUT-15, I2, I8
+TEST_P(interleavings, a_message_that_comes_while_its_head_is_being_parked_waits_behind_it)
+{
+    receipt held;
+    message_id next;
+    in_every_order(
+        {in_a_transaction(
+             [&](transaction& tx) { EXPECT_EQ(put_aside(tx, held), settled_as::parked); }),
+         in_a_transaction([&](transaction& tx) {
+             next = enqueue(tx, {"orders", ""}, {.ordering_key = "k"}).id;
+         })},
+        [&] {
+            add_keyed("k");
+            held = claim_one();
+        },
+        [&] {
+            EXPECT_TRUE(claim().empty());
+            EXPECT_THAT(states_of({held.id, next}),
+                        ElementsAre(message_state::parked, message_state::waiting));
+            const auto back = box().claim(bob, {.unpark = orders});
+            EXPECT_THAT(ids_of(back), ElementsAre(held.id));
+            EXPECT_EQ(box().acknowledge(bob, back.receipts()).lost(), 0U);
+            EXPECT_THAT(claimed_ids(), ElementsAre(next));
         });
 }
 

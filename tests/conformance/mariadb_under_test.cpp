@@ -17,6 +17,23 @@ namespace {
 
 constexpr const char* variable = "POSTHORN_TEST_MARIADB";
 
+// The first column of the first row, or nothing without a row. A CALL has several results.
+std::optional<std::string> first_value(MYSQL* db, const std::string& sql)
+{
+    std::optional<std::string> found;
+    int more = mysql_real_query(db, sql.data(), sql.size());
+    for (; more == 0; more = mysql_next_result(db)) {
+        const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> result(mysql_store_result(db),
+                                                                      &mysql_free_result);
+        if (auto* const row = result ? mysql_fetch_row(result.get()) : nullptr; row && !found)
+            found = row[0] == nullptr ? std::string()
+                                      : std::string(row[0], mysql_fetch_lengths(result.get())[0]);
+    }
+    if (more > 0 || mysql_errno(db) != 0)
+        throw std::runtime_error(mysql_error(db));
+    return found;
+}
+
 // A connection to the server, in one of its databases or in none.
 class client {
 public:
@@ -40,23 +57,7 @@ public:
     client& operator=(const client&) = delete;
     ~client() { mysql_close(db_); }
 
-    /// The first column of the first row, or nothing without a row. A CALL has several results.
-    std::optional<std::string> run(const std::string& sql)
-    {
-        std::optional<std::string> found;
-        int more = mysql_real_query(db_, sql.data(), sql.size());
-        for (; more == 0; more = mysql_next_result(db_)) {
-            const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> result(mysql_store_result(db_),
-                                                                          &mysql_free_result);
-            if (auto* const row = result ? mysql_fetch_row(result.get()) : nullptr; row && !found)
-                found = row[0] == nullptr
-                            ? std::string()
-                            : std::string(row[0], mysql_fetch_lengths(result.get())[0]);
-        }
-        if (more > 0 || mysql_errno(db_) != 0)
-            throw std::runtime_error(mysql_error(db_));
-        return found;
-    }
+    std::optional<std::string> run(const std::string& sql) { return first_value(db_, sql); }
 
     std::string literal(const std::string& text) const
     {
@@ -200,6 +201,10 @@ public:
     std::unique_ptr<native_connection> connect(const environment& world) override
     {
         return std::make_unique<mariadb_connection>(name_, world);
+    }
+    std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
+    {
+        return first_value(mariadb::native_handle(tx), sql);
     }
 
 private:

@@ -33,6 +33,20 @@ std::string literal(const sql_value& value)
         value);
 }
 
+/// The first column of the first row, or nothing without a row.
+std::optional<std::string> first_value(PGconn* db, const std::string& sql)
+{
+    const std::unique_ptr<PGresult, void (*)(PGresult*)> result(PQexec(db, sql.c_str()), &PQclear);
+    const auto status = PQresultStatus(result.get());
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        const char* words = PQresultErrorField(result.get(), PG_DIAG_MESSAGE_PRIMARY);
+        throw std::runtime_error(words == nullptr ? PQerrorMessage(db) : words);
+    }
+    if (PQntuples(result.get()) == 0)
+        return std::nullopt;
+    return PQgetvalue(result.get(), 0, 0);
+}
+
 // A connection to the server, before anything of a test.
 class libpq {
 public:
@@ -50,20 +64,7 @@ public:
     libpq& operator=(const libpq&) = delete;
     ~libpq() { PQfinish(handle_); }
 
-    /// The first column of the first row, or nothing without a row.
-    std::optional<std::string> run(const std::string& sql)
-    {
-        const std::unique_ptr<PGresult, void (*)(PGresult*)> result(PQexec(handle_, sql.c_str()),
-                                                                    &PQclear);
-        const auto status = PQresultStatus(result.get());
-        if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-            const char* words = PQresultErrorField(result.get(), PG_DIAG_MESSAGE_PRIMARY);
-            throw std::runtime_error(words == nullptr ? PQerrorMessage(handle_) : words);
-        }
-        if (PQntuples(result.get()) == 0)
-            return std::nullopt;
-        return PQgetvalue(result.get(), 0, 0);
-    }
+    std::optional<std::string> run(const std::string& sql) { return first_value(handle_, sql); }
 
     [[nodiscard]] PGconn* handle() const { return handle_; }
 
@@ -172,6 +173,11 @@ public:
     std::unique_ptr<native_connection> connect(const environment& world) override
     {
         return std::make_unique<postgres_connection>(schema_, world);
+    }
+    std::string table_of_application() const override { return schema_ + "_app.business"; }
+    std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
+    {
+        return first_value(postgres::native_handle(tx), sql);
     }
 
 private:

@@ -31,6 +31,22 @@ std::string literal(const sql_value& value)
         value);
 }
 
+/// The first column of the first row, or nothing without a row.
+std::optional<std::string> first_value(sqlite3* db, const std::string& sql)
+{
+    sqlite3_stmt* prepared = nullptr;
+    if (sqlite3_prepare_v2(db, sql.c_str(), -1, &prepared, nullptr) != SQLITE_OK)
+        throw std::runtime_error(sqlite3_errmsg(db));
+    const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owned(prepared, &sqlite3_finalize);
+    const int code = sqlite3_step(prepared);
+    if (code == SQLITE_DONE)
+        return std::nullopt;
+    if (code != SQLITE_ROW)
+        throw std::runtime_error(sqlite3_errmsg(db));
+    const auto* found = sqlite3_column_text(prepared, 0);
+    return found == nullptr ? "" : reinterpret_cast<const char*>(found);
+}
+
 class sqlite_connection final : public native_connection {
 public:
     sqlite_connection(const std::string& path, const environment& world)
@@ -61,14 +77,10 @@ public:
 
     std::string text(const std::string& sql) override
     {
-        sqlite3_stmt* prepared = nullptr;
-        check(sqlite3_prepare_v2(db_, sql.c_str(), -1, &prepared, nullptr));
-        const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owned(prepared,
-                                                                          &sqlite3_finalize);
-        if (sqlite3_step(prepared) != SQLITE_ROW)
+        const auto found = first_value(db_, sql);
+        if (!found)
             throw std::runtime_error("no row: " + sql);
-        const auto* found = sqlite3_column_text(prepared, 0);
-        return found == nullptr ? "" : reinterpret_cast<const char*>(found);
+        return *found;
     }
 
     // An INSERT returns nothing: the newest message is the one, or the one that it repeats as long
@@ -146,6 +158,10 @@ public:
     {
         return std::make_unique<sqlite_connection>(path(), world);
     }
+    std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
+    {
+        return first_value(sqlite::native_handle(tx), sql);
+    }
 
 private:
     [[nodiscard]] std::string path() const { return (folder_ / "store.db").string(); }
@@ -164,6 +180,10 @@ public:
     std::unique_ptr<native_connection> connect(const environment& /*world*/) override
     {
         throw std::logic_error("nobody else can connect to a store in memory");
+    }
+    std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
+    {
+        return first_value(sqlite::native_handle(tx), sql);
     }
 };
 

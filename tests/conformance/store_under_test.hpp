@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,16 @@ public:
     [[nodiscard]] virtual store open_impatient(const store_options& options) = 0;
 
     [[nodiscard]] virtual std::unique_ptr<native_connection> connect(const environment& world) = 0;
+
+    /// A table of the application, as statements on any connection to this store can call it.
+    [[nodiscard]] virtual std::string table_of_application() const { return "business"; }
+
+    /// Runs a statement of the application on the connection of a transaction: on what the engine's
+    /// `native_handle` answers. Returns: the first column of the first row, or nothing without one.
+    virtual std::optional<std::string> run_in(transaction& /*tx*/, const std::string& /*sql*/)
+    {
+        throw std::logic_error("this engine does not lend its connections to tests yet");
+    }
 };
 
 /// An engine, or a way to use one.

@@ -25,11 +25,17 @@ cmake --build "$scratch/consumer" >"$scratch/build.log" 2>&1 ||
 
 [[ $("$scratch/consumer/consumer") == 'greeting: hello' ]] || fail 'the consumer delivers nothing'
 [[ $("$scratch/consumer/enqueue_only") == enqueued\ ????????-????-7* ]] || fail 'nothing enqueued'
+# Coroutines are there exactly if the library was built with them.
+if grep -q '^POSTHORN_WITH_ASIO:BOOL=ON' "$build/CMakeCache.txt"; then
+    [[ $("$scratch/consumer/coroutines") == 'greeting: hello' ]] || fail 'no coroutine delivers'
+elif [[ -e $scratch/consumer/coroutines ]]; then
+    fail 'coroutines without Boost'
+fi
 
 # A small target is small only if the worker's side is not in it.
 symbols() { nm --demangle --defined-only "$scratch/consumer/$1"; }
 grep -q ' posthorn::outbox::claim(' <<<"$(symbols consumer)" || fail 'nm does not show the symbol at all'
-if grep ' posthorn::outbox::' <<<"$(symbols enqueue_only)"; then
+if grep -E ' posthorn::(outbox|worker|runtime::[a-z_]*)::' <<<"$(symbols enqueue_only)"; then
     fail 'an application that only enqueues contains the claiming side'
 fi
 

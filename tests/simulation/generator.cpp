@@ -14,6 +14,7 @@ constexpr std::array topics{"order", "order", "stubborn", "fragile"};
 constexpr std::array keys{"red", "green"};
 constexpr std::array dedup_keys{"first", "second"};
 constexpr std::array owners{"alice", "bob"};
+constexpr std::array reasons{park_reason::no_handler, park_reason::paused, park_reason::at_limit};
 
 } // namespace
 
@@ -21,7 +22,8 @@ generator::generator(std::uint64_t seed)
     : engine_(seed),
       plain_(one_of(std::array{5U, 50U, 80U})),
       keyed_(one_of(std::array{10U, 50U, 95U})),
-      failing_(one_of(std::array{20U, 80U}))
+      failing_(one_of(std::array{20U, 80U})),
+      sparing_(one_of(std::array{0U, 30U, 80U}))
 {}
 
 operation generator::next(const model_side& so_far)
@@ -96,6 +98,8 @@ claim_step generator::any_claim()
     claim_step result{.owner = one_of(owners), .lease = seconds(5, 30), .limit = 1 + below(6)};
     if (once_in(2))
         result.start = below(static_cast<unsigned>(result.limit) + 2);
+    while (chance(sparing_) && result.unpark.size() < 3)
+        result.unpark.emplace_back(one_of(topics)); // now and then one of them twice
     return result;
 }
 
@@ -149,6 +153,11 @@ outcome generator::any_outcome()
 {
     if (!chance(failing_))
         return done();
+    if (chance(sparing_)) {
+        if (once_in(2))
+            return park(one_of(reasons));
+        return once_in(3) ? outcome{.verdict = outcome::kind::postpone} : postpone(seconds(0, 15));
+    }
     if (once_in(3))
         return fail(once_in(5) ? "" : "cannot be done");
     if (once_in(2))

@@ -55,6 +55,7 @@ private:
     unsigned plain_ = 0;
     unsigned keyed_ = 0;
     unsigned failing_ = 0;
+    unsigned sparing_ = 0; ///< of what does not end well: postponed or put aside
 };
 
 } // namespace posthorn::simulation

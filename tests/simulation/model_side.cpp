@@ -33,8 +33,8 @@ std::string model_side::on(const enqueue_step& step)
 
 std::string model_side::on(const claim_step& step)
 {
-    const auto claimed =
-        model_.claim(step.owner, step.lease, step.limit, step.start.value_or(step.limit), now_);
+    const auto claimed = model_.claim(step.owner, step.lease, step.limit,
+                                      step.start.value_or(step.limit), now_, step.unpark);
     std::string text;
     for (std::uint32_t ordinal = 0; ordinal < claimed.ids.size(); ++ordinal) {
         const auto& found = *model_.find(claimed.ids[ordinal]);
@@ -150,6 +150,7 @@ picture model_side::look() const
         switch (each.state) {
         case message_state::ready: ++(each.due_at > now_ ? stats.delayed : stats.ready); break;
         case message_state::waiting: ++stats.waiting; break;
+        case message_state::parked: ++stats.parked; break;
         case message_state::claimed: ++stats.claimed; break;
         case message_state::done: ++stats.done; break;
         case message_state::dead: ++stats.dead; break;

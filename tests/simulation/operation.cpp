@@ -38,10 +38,14 @@ std::string told(const settlement& one)
     case outcome::kind::done: return told(one.receipt) + " done";
     case outcome::kind::fail:
         return fmt::format("{} failed '{}'", told(one.receipt), one.outcome.error);
+    case outcome::kind::park:
+        return fmt::format("{} put aside ({})", told(one.receipt), to_string(one.outcome.reason));
+    case outcome::kind::postpone:
     case outcome::kind::retry: break;
     }
+    const bool retried = one.outcome.verdict == outcome::kind::retry;
     const auto& delay = one.outcome.delay;
-    return fmt::format("{} again{} '{}'", told(one.receipt),
+    return fmt::format("{} {}{} '{}'", told(one.receipt), retried ? "again" : "postponed",
                        delay ? " in " + spoken(*delay) : std::string{}, one.outcome.error);
 }
 
@@ -63,7 +67,11 @@ struct teller {
     {
         const auto start =
             s.start ? fmt::format(", starting the first {}", *s.start) : std::string{};
-        return fmt::format("{} claims up to {} for {}{}", s.owner, s.limit, spoken(s.lease), start);
+        std::string unpark;
+        for (const auto& each : s.unpark)
+            unpark += (unpark.empty() ? ", also parked ones of " : " and ") + each;
+        return fmt::format("{} claims up to {} for {}{}{}", s.owner, s.limit, spoken(s.lease),
+                           start, unpark);
     }
     std::string operator()(const start_step& s) const
     {

@@ -25,6 +25,7 @@ struct claim_step {
     duration lease{};
     std::size_t limit = 0;
     std::optional<std::size_t> start = {};
+    std::vector<std::string> unpark = {};
 };
 struct start_step {
     std::string owner;

@@ -57,6 +57,7 @@ std::vector<stage> stages()
 class simulation : public ::testing::TestWithParam<stage> {};
 
 // Proves: OUT-03, OUT-04, OUT-05, OUT-06, OUT-07, OUT-08, OUT-09, OUT-10, OUT-11, OUT-12, OUT-13
+// Proves: OUT-15
 // Proves: I2, I3, I4, I5, I8, I17, I18
 TEST_P(simulation, a_store_answers_like_the_model_in_every_story)
 {

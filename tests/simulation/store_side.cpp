@@ -64,9 +64,9 @@ receipt store_side::real(const receipt& which) const
 
 std::string store_side::on(const claim_step& step)
 {
-    const auto batch =
-        outbox_.claim({.token = step.owner, .worker = step.owner},
-                      {.lease = step.lease, .limit = step.limit, .start = step.start});
+    const auto batch = outbox_.claim(
+        {.token = step.owner, .worker = step.owner},
+        {.lease = step.lease, .limit = step.limit, .start = step.start, .unpark = step.unpark});
     std::string text;
     for (const auto& each : batch.deliveries) {
         auto given = each.receipt;

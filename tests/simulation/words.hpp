@@ -1,6 +1,7 @@
 // The words in which both sides answer, so that equal answers are equal texts.
 #pragma once
 
+#include "core/queue_model.hpp"
 #include "simulation/operation.hpp"
 #include <posthorn/messages.hpp>
 #include <posthorn/outbox.hpp>
@@ -50,6 +51,17 @@ template <typename Answer>
     return when ? spoken(*when) : "never";
 }
 
+/// Why a message is parked: the model keeps the last reason, a store only that of a parked one.
+[[nodiscard]] inline std::string spoken_reason(const core::modelled_message& m)
+{
+    return m.state == message_state::parked ? std::string(to_string(m.parked_for)) : "";
+}
+
+[[nodiscard]] inline std::string spoken_reason(const message_record& m)
+{
+    return m.parked_for ? std::string(to_string(*m.parked_for)) : "";
+}
+
 /// One message in words; works on the model's form and on the public one.
 template <typename Message>
 [[nodiscard]] std::string portrait(const Message& m)
@@ -64,15 +76,17 @@ template <typename Message>
     if (!is_terminal(m.state) || m.state == message_state::dead)
         text += fmt::format(", due {}, expires {}, priority {}", spoken(m.due_at),
                             spoken_or_never(m.expires_at), m.priority);
+    if (const auto reason = spoken_reason(m); !reason.empty())
+        text += ", parked for " + reason;
     return text;
 }
 
 [[nodiscard]] inline std::string totals(const store_stats& stats)
 {
-    return fmt::format("ready {}, delayed {}, waiting {}, claimed {}, done {}, dead {}, cancelled "
-                       "{}, expired {}, blocked keys {}",
-                       stats.ready, stats.delayed, stats.waiting, stats.claimed, stats.done,
-                       stats.dead, stats.cancelled, stats.expired, stats.blocked_keys);
+    return fmt::format("ready {}, delayed {}, waiting {}, parked {}, claimed {}, done {}, dead {}, "
+                       "cancelled {}, expired {}, blocked keys {}",
+                       stats.ready, stats.delayed, stats.waiting, stats.parked, stats.claimed,
+                       stats.done, stats.dead, stats.cancelled, stats.expired, stats.blocked_keys);
 }
 
 } // namespace posthorn::simulation

@@ -178,6 +178,49 @@ TEST_F(model, what_never_started_is_released_without_losing_an_attempt)
     EXPECT_EQ(state(b), message_state::ready);
 }
 
+// Proves: OUT-15
+TEST_F(model, what_is_parked_comes_back_unharmed_to_whom_takes_its_topic)
+{
+    const auto head = add({.ordering_key = "k"});
+    const auto next = add({.ordering_key = "k"});
+    ASSERT_THAT(claim(), ElementsAre(head));
+    EXPECT_EQ(settle(head, {.become = settled_as::parked, .reason = park_reason::paused}),
+              settled_as::parked);
+    EXPECT_EQ(state(head), message_state::parked);
+    EXPECT_EQ(state(next), message_state::waiting);
+    EXPECT_EQ(queue.find(head)->attempts, 0);
+    EXPECT_THAT(claim(), IsEmpty());
+    const std::vector<std::string> topics{"order"};
+    EXPECT_THAT(queue.claim("me", 30s, 10, 10, now, topics).ids, ElementsAre(head));
+    EXPECT_EQ(queue.find(head)->attempts, 1);
+}
+
+TEST_F(model, the_oldest_of_all_topics_come_back_first_and_no_more_than_fit)
+{
+    const auto first = add({.priority = -1});
+    const auto second = add();
+    const auto third = add({.priority = 1});
+    claim();
+    for (const auto id : {third, second, first})
+        settle(id, {.become = settled_as::parked});
+    const std::vector<std::string> topics{"other", "order", "order"};
+    EXPECT_THAT(queue.claim("me", 30s, 2, 2, now, topics).ids, ElementsAre(second, first));
+    EXPECT_EQ(state(third), message_state::parked);
+}
+
+TEST_F(model, what_is_postponed_waits_without_losing_an_attempt)
+{
+    const auto id = add();
+    claim();
+    settle(id, {.become = settled_as::released, .delay = 5s});
+    EXPECT_EQ(queue.find(id)->attempts, 0);
+    EXPECT_THAT(claim(), IsEmpty());
+    now += 5s;
+    EXPECT_THAT(claim(), ElementsAre(id));
+    settle(id, released);
+    EXPECT_EQ(queue.find(id)->due_at, now) << "without a delay it stays due since then";
+}
+
 TEST_F(model, a_batch_is_overdue_from_the_moment_its_lease_ends)
 {
     const auto a = add();

@@ -51,6 +51,33 @@ TEST(settlement, no_retry_waits_longer_than_a_hundred_years)
     EXPECT_EQ(decided(retry_in(duration::max()), 0, true).delay, limits::span_max);
 }
 
+// Proves: OUT-11, I5
+TEST(settlement, what_is_postponed_is_released_however_often_it_has_started)
+{
+    for (const int starts_before : {0, 2, 9})
+        for (const bool started : {false, true}) {
+            const auto what = decided(postpone(7s), starts_before, started);
+            EXPECT_EQ(what.become, settled_as::released);
+            EXPECT_EQ(what.delay, 7s);
+            EXPECT_EQ(what.error, "");
+        }
+    EXPECT_EQ(decided({.verdict = outcome::kind::postpone}, 0, true).delay, 0s);
+    EXPECT_EQ(decided(postpone(-1s), 0, true).delay, 0s);
+    EXPECT_EQ(decided(postpone(duration::max()), 0, true).delay, limits::span_max);
+}
+
+// Proves: OUT-15
+TEST(settlement, what_is_parked_keeps_its_reason)
+{
+    for (const auto why : {park_reason::no_handler, park_reason::paused, park_reason::at_limit})
+        for (const int starts_before : {0, 9}) {
+            const auto what = decided(park(why), starts_before, true, "once");
+            EXPECT_EQ(what.become, settled_as::parked);
+            EXPECT_EQ(what.reason, why);
+            EXPECT_EQ(what.error, "");
+        }
+}
+
 // Proves: OUT-06
 TEST(settlement, a_dead_message_blocks_its_key_only_where_that_is_configured)
 {

@@ -2,18 +2,16 @@
 // the plain requests of verbs.hpp; the verbs themselves live beside this file.
 #include "app/cli/command_line.hpp"
 
+#include "app/cli/options.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/values.hpp"
-#include "store/contract/url.hpp"
 #include <posthorn/error.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +30,12 @@ struct requests {
     list_request messages;
     message_request message;
     message_request cancel;
+    message_request why;
+    tail_request tail;
+    work_request work;
+    pause_request pause;
+    pause_request resume;
+    demo_request demo;
     list_request dead_list;
     message_request dead_show;
     redrive_request dead_redrive;
@@ -40,85 +44,6 @@ struct requests {
     key_request dead_retry_key;
     key_request dead_skip_key;
 };
-
-// What the help of a verb says besides its options.
-struct verb_text {
-    const char* name;
-    const char* summary;
-    const char* examples;
-    const char* failure = "the store failed"; // the meaning of exit code 1
-};
-
-std::string footer_of(const verb_text& text)
-{
-    return fmt::format("Examples:\n{}\n\n"
-                       "Exit codes:\n"
-                       "  0  success\n"
-                       "  1  {}\n"
-                       "  2  wrong usage, a bad URL, or a value no store accepts",
-                       text.examples, text.failure);
-}
-
-// Help as CLI11 writes it, with our words, and with the verbs below `dead` in the main list.
-class help_form : public CLI::Formatter {
-public:
-    help_form()
-    {
-        column_width(28);
-        label("SUBCOMMAND", "VERB");
-        label("OPTIONS", "options");
-        label("Positionals", "Arguments");
-        label("REQUIRED", "(required)");
-    }
-
-    std::string make_usage(const CLI::App* app, std::string name) const override
-    {
-        return "\n" + CLI::Formatter::make_usage(app, std::move(name));
-    }
-
-    std::string make_subcommand(const CLI::App* verb) const override
-    {
-        const auto below = verb->get_subcommands({});
-        std::ostringstream text;
-        for (const auto* each : below)
-            CLI::detail::format_help(text, verb->get_name() + " " + each->get_name(),
-                                     each->get_description(), get_column_width());
-        return below.empty() ? CLI::Formatter::make_subcommand(verb) : text.str();
-    }
-};
-
-// An option whose text `read` turns into a value; what it throws is told with the option's name.
-template <typename Text = std::string, typename Target, typename Read>
-CLI::Option* add_parsed(CLI::App& verb, const std::string& name, Target& target, Read read,
-                        const std::string& help)
-{
-    const auto store_value = [&target, name, read](const Text& text) {
-        try {
-            target = read(text);
-        } catch (const error& wrong) {
-            throw CLI::ValidationError(name, wrong.what());
-        }
-    };
-    return verb.add_option_function<Text>(name, store_value, help);
-}
-
-CLI::Option* add_duration(CLI::App& verb, const std::string& name, auto& target,
-                          const std::string& help)
-{
-    return add_parsed(verb, name, target, &contract::parse_duration, help)->type_name("TIME");
-}
-
-// A filter that is empty would select everything, and most likely a shell variable was not set.
-CLI::Option* add_filter(CLI::App& verb, const std::string& name, std::string& target,
-                        const std::string& help)
-{
-    const auto not_empty = [](const std::string& text) {
-        return std::string(text.empty() ? "must not be empty" : "");
-    };
-    return verb.add_option(name, target, help)
-        ->check(CLI::Validator(not_empty, ""))
-        ->type_name("TEXT");
-}
 
 void add_id(CLI::App& verb, message_request& what)
 {
@@ -173,7 +98,7 @@ private:
         result.footer(footer_of(text));
         result.group(group_);
         result.add_option("URL", request.url, "the store, such as sqlite:orders.db")
-            ->required()
+            ->required(text.needs_url)
             ->type_name("");
         result.add_flag("--json", json_, "print JSON; docs/cli.md describes it");
         result.callback([this, run, &request] {
@@ -185,6 +110,10 @@ private:
     void declare_store_verbs();
     void declare_enqueue();
     void declare_message_verbs();
+    void declare_why_and_tail();
+    void declare_work();
+    void declare_pauses();
+    void declare_demo();
     void declare_dead_verbs();
     void declare_key_verbs(CLI::App& dead);
     static void refuse_unknown_verb(const CLI::App& parent, std::string_view typed);
@@ -193,6 +122,7 @@ private:
     CLI::App root_{"Posthorn: reliable messages out of the database you already have.", "posthorn"};
     std::string group_; // of the verbs being declared, in the help
     bool json_ = false;
+    std::vector<std::string> patterns_; // of the first command of `work`
     call chosen_;
 };
 
@@ -206,13 +136,18 @@ verb_tree::verb_tree()
         "Example:\n"
         "  posthorn init sqlite:orders.db\n"
         "  posthorn enqueue sqlite:orders.db --topic orders.placed --payload '{\"order\": 7}'\n"
-        "  posthorn messages sqlite:orders.db\n\n"
-        "`posthorn VERB --help` tells more, with examples. Every verb takes --json.\n"
+        "  posthorn work sqlite:orders.db --on 'orders.*' -- ./handle-order\n\n"
+        "`posthorn demo` shows it at work. `posthorn VERB --help` tells more, with examples.\n"
+        "Every verb takes --json. "
         "Exit codes: 0 success, 1 failure, 2 wrong usage.");
     declare_store_verbs();
     declare_enqueue();
     declare_message_verbs();
+    declare_why_and_tail();
+    declare_work();
+    declare_pauses();
     declare_dead_verbs();
+    declare_demo();
 }
 
 void verb_tree::declare_store_verbs()
@@ -331,6 +266,107 @@ void verb_tree::declare_message_verbs()
     add_id(cancel, asked_.cancel);
 }
 
+void verb_tree::declare_why_and_tail()
+{
+    auto& why = verb(root_,
+                     {"why", "say what a message waits for, or what became of it",
+                      "  posthorn why sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057",
+                      "there is no such message, or the store failed"},
+                     asked_.why, &cli::why);
+    add_id(why, asked_.why);
+
+    auto& what = asked_.tail;
+    auto& tail = verb(root_,
+                      {"tail", "follow messages as they come and change, until Ctrl-C",
+                       "  posthorn tail sqlite:orders.db\n"
+                       "  posthorn tail sqlite:orders.db --topic 'mail.*' --state dead --json"},
+                      what, &cli::tail);
+    add_filter(tail, "--topic", what.topic,
+               "only this topic; with * at the end, all that start so");
+    add_parsed(tail, "--state", what.state, &read_state, "only changes to this state")
+        ->type_name("STATE");
+    auto* all = tail.add_flag("--all", what.all, "begin with all that are there");
+    tail.add_flag("--from-now", what.from_now, "begin with the next one (the default)")
+        ->excludes(all);
+    tail.add_flag("--payload", what.with_payload, "show the payloads, too");
+}
+
+void verb_tree::declare_work()
+{
+    group_ = "Handling messages";
+    auto& what = asked_.work;
+    auto& work =
+        verb(root_,
+             {"work", "handle messages with commands, until SIGTERM or Ctrl-C",
+              "  posthorn work sqlite:orders.db --on mail.welcome -- ./send-mail --quiet\n"
+              "  posthorn work sqlite:orders.db --concurrency 4 --timeout 1m --on 'order.*' -- \\\n"
+              "      python3 order.py --on mail.welcome -- ./send-mail\n"
+              "  posthorn work sqlite:orders.db --until-empty --on '*' -- cat\n\n"
+              "A command gets the payload on standard input and the rest in POSTHORN_ID, _TOPIC,\n"
+              "_ATTEMPT, _KEY, _CORRELATION_ID, _HEADERS and _HEADER_NAME. Its exit code decides:\n"
+              "0 done, 75 try again, 65 failed for good, all others try again.",
+              "the store failed, or a second signal ended it at once"},
+             what, &cli::work);
+    work.add_option("--on", patterns_, "a topic, or with * at the end all that start so")
+        ->required()
+        ->allow_extra_args(false)
+        ->option_text("PATTERN -- COMMAND…");
+    work.add_option("--concurrency", what.concurrency, "commands at once (default 1)")
+        ->check(CLI::Range(1, 1'000).description(""))
+        ->type_name("N");
+    add_duration(work, "--timeout", what.timeout, "end a command that takes longer");
+    work.add_option("--attempts", what.attempts, "starts before a message is dead (default 10)")
+        ->check(CLI::Range(1, 1'000'000).description(""))
+        ->type_name("N");
+    add_duration(work, "--backoff", what.backoff,
+                 "wait so long after the first failure, then longer (default 2s)");
+    work.add_flag("--until-empty", what.until_empty, "end when nothing is due any more");
+    work.add_option("--limit", what.limit, "end after so many messages")
+        ->check(CLI::PositiveNumber.description(""))
+        ->type_name("N");
+    add_duration(work, "--lease", what.lease,
+                 "others take over after so long without a sign (default 30s)");
+    add_duration(work, "--grace", what.grace,
+                 "commands may go on so long after a signal (default 30s)");
+    work.add_option("--name", what.name, "the worker's name (default: host and process id)")
+        ->type_name("TEXT");
+    work.add_flag("--verbose", what.verbose, "also log each message that is done");
+}
+
+void verb_tree::declare_pauses()
+{
+    const auto add_topic = [](CLI::App& to, pause_request& what) {
+        add_filter(to, "--topic", what.topic,
+                   "only this topic, or with * at the end all that start so");
+    };
+    add_topic(verb(root_,
+                   {"pause", "keep workers from starting messages",
+                    "  posthorn pause sqlite:orders.db\n"
+                    "  posthorn pause sqlite:orders.db --topic 'mail.*'"},
+                   asked_.pause, &cli::pause),
+              asked_.pause);
+    add_topic(verb(root_,
+                   {"resume", "let workers go on",
+                    "  posthorn resume sqlite:orders.db\n"
+                    "  posthorn resume sqlite:orders.db --topic 'mail.*'"},
+                   asked_.resume, &cli::resume),
+              asked_.resume);
+}
+
+void verb_tree::declare_demo()
+{
+    group_ = "A first look";
+    auto& demo = verb(root_,
+                      {"demo", "watch a small shop at work, on a store of its own",
+                       "  posthorn demo\n"
+                       "  posthorn demo sqlite:demo.db --seconds 10",
+                       "the store failed", false},
+                      asked_.demo, &cli::demo);
+    demo.add_option("--seconds", asked_.demo.seconds, "end after so long (default: at Ctrl-C)")
+        ->check(CLI::PositiveNumber.description(""))
+        ->type_name("N");
+}
+
 void verb_tree::declare_dead_verbs()
 {
     group_ = "What failed for good";
@@ -407,6 +443,30 @@ void verb_tree::declare_key_verbs(CLI::App& dead)
              asked_.dead_skip_key, &cli::skip_key);
 }
 
+// CLI11 knows nothing of commands: takes `-- COMMAND… [--on PATTERN -- COMMAND…]…` off the end.
+// The patterns of the first command are options like others, and left to CLI11.
+std::vector<work_request::route> take_commands(std::vector<const char*>& words)
+{
+    const auto first = std::ranges::find(words, std::string_view{"--"});
+    const std::vector<std::string> rest(first == words.end() ? first : first + 1, words.end());
+    words.erase(first, words.end());
+    std::vector<work_request::route> routes(1);
+    for (std::size_t at = 0; at < rest.size();) {
+        auto end = at; // of `--on PATTERN` as often as it stands here
+        while (end + 1 < rest.size() && rest[end] == "--on")
+            end += 2;
+        if (end == at || end >= rest.size() || rest[end] != "--") {
+            routes.back().command.push_back(rest[at++]);
+            continue;
+        }
+        routes.emplace_back();
+        for (; at < end; at += 2)
+            routes.back().patterns.push_back(rest[at + 1]);
+        ++at;
+    }
+    return routes;
+}
+
 // CLI11 would call a misspelt verb an unexpected argument.
 void verb_tree::refuse_unknown_verb(const CLI::App& parent, std::string_view typed)
 {
@@ -429,7 +489,12 @@ verb_tree::call verb_tree::parse(int argc, const char* const* argv)
     if (argc <= verb_at)
         throw CLI::RequiredError("a verb is missing", CLI::ExitCodes::RequiredError);
     refuse_unknown_verb(below_dead ? *root_.get_subcommand("dead") : root_, argv[verb_at]);
-    root_.parse(argc, argv);
+    std::vector<const char*> words(argv, argv + argc);
+    if (words[1] == std::string_view{"work"})
+        asked_.work.routes = take_commands(words);
+    root_.parse(static_cast<int>(words.size()), words.data());
+    if (!asked_.work.routes.empty())
+        asked_.work.routes.front().patterns = patterns_;
     return chosen_;
 }
 
@@ -443,7 +508,8 @@ std::string verb_tree::name_so_far() const
 
 bool asks_for_json(int argc, const char* const* argv)
 {
-    return std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--json"; });
+    const auto* const end = std::find(argv, argv + argc, std::string_view{"--"});
+    return std::find(argv, end, std::string_view{"--json"}) != end;
 }
 
 output::form form_for(bool json)

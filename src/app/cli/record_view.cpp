@@ -31,6 +31,8 @@ ordered_json as_json(const message_record& what)
             {"state", to_string(what.state)},
             {"started", what.started},
             {"blocks_key", what.blocks_key},
+            {"parked_for",
+             text_or_null(what.parked_for ? std::string(to_string(*what.parked_for)) : "")},
             {"topic", what.topic},
             {"key", text_or_null(what.ordering_key)},
             {"priority", what.priority},
@@ -60,18 +62,14 @@ void add_payload(ordered_json& record, const std::string& payload)
     record["payload"] = text ? payload : hexadecimal(payload);
 }
 
-tint tint_of(message_state state) noexcept
+std::string_view reason_in_words(park_reason reason) noexcept
 {
-    switch (state) {
-    case message_state::ready:
-    case message_state::done: return tint::green;
-    case message_state::waiting:
-    case message_state::claimed: return tint::yellow;
-    case message_state::dead: return tint::red;
-    case message_state::cancelled:
-    case message_state::expired: return tint::dim;
+    switch (reason) {
+    case park_reason::no_handler: return "no worker has a handler for its topic";
+    case park_reason::paused: return "its topic was paused";
+    case park_reason::at_limit: return "as many of its topic as may were running";
     }
-    return tint::none;
+    return "";
 }
 
 std::string state_in_words(const message_record& what)
@@ -79,6 +77,8 @@ std::string state_in_words(const message_record& what)
     std::string words{to_string(what.state)};
     if (what.state == message_state::claimed)
         words += what.started ? ", started" : ", not started yet";
+    if (what.parked_for)
+        words += fmt::format(", {}", reason_in_words(*what.parked_for));
     if (what.blocks_key)
         words += ", holds back its ordering key";
     return words;
@@ -209,15 +209,34 @@ ordered_json as_json(const page_of_messages& page)
 
 } // namespace
 
+tint tint_of(message_state state) noexcept
+{
+    switch (state) {
+    case message_state::ready:
+    case message_state::done: return tint::green;
+    case message_state::waiting:
+    case message_state::parked:
+    case message_state::claimed: return tint::yellow;
+    case message_state::dead: return tint::red;
+    case message_state::cancelled:
+    case message_state::expired: return tint::dim;
+    }
+    return tint::none;
+}
+
+ordered_json record_as_json(const message_record& what, payload_view payload)
+{
+    auto record = as_json(what);
+    if (payload == payload_view::shown)
+        add_payload(record, what.payload);
+    return record;
+}
+
 void print_record(const message_record& what, payload_view payload, timestamp now, output& to)
 {
     const bool shown = payload == payload_view::shown;
-    if (to.json()) {
-        auto record = as_json(what);
-        if (shown)
-            add_payload(record, what.payload);
-        return to.document(record);
-    }
+    if (to.json())
+        return to.document(record_as_json(what, payload));
     facts_of(what, now).print(to);
     if (shown)
         to.line("\n" + (is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload)));

@@ -12,6 +12,11 @@ namespace posthorn::cli {
 
 enum class payload_view { hidden, shown };
 
+[[nodiscard]] tint tint_of(message_state state) noexcept;
+
+[[nodiscard]] nlohmann::ordered_json record_as_json(const message_record& what,
+                                                    payload_view payload);
+
 /// Prints all that is known of one message; its payload only if that is asked for.
 void print_record(const message_record& what, payload_view payload, timestamp now, output& to);
 

@@ -3,6 +3,7 @@
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include <posthorn/messages.hpp>
+#include <posthorn/pauses.hpp>
 #include <posthorn/retention.hpp>
 #include <posthorn/store.hpp>
 
@@ -81,7 +82,16 @@ void print_findings(const std::vector<finding>& findings, output& to)
                         counted(count_of(findings, severity::warning), "warning")));
 }
 
-ordered_json as_json(const store_stats& stats)
+ordered_json as_json(const std::vector<pause_record>& pauses)
+{
+    auto list = ordered_json::array();
+    for (const auto& each : pauses)
+        list.push_back({{"topic", each.topic.empty() ? ordered_json() : ordered_json(each.topic)},
+                        {"since", iso_time(each.since)}});
+    return list;
+}
+
+ordered_json as_json(const store_stats& stats, const std::vector<pause_record>& pauses)
 {
     ordered_json oldest;
     if (stats.oldest_ready)
@@ -89,6 +99,7 @@ ordered_json as_json(const store_stats& stats)
     return {{"ready", stats.ready},
             {"delayed", stats.delayed},
             {"waiting", stats.waiting},
+            {"parked", stats.parked},
             {"claimed", stats.claimed},
             {"done", stats.done},
             {"dead", stats.dead},
@@ -96,7 +107,18 @@ ordered_json as_json(const store_stats& stats)
             {"expired", stats.expired},
             {"blocked_keys", stats.blocked_keys},
             {"oldest_ready_seconds", oldest},
-            {"exact", stats.exact}};
+            {"exact", stats.exact},
+            {"pauses", as_json(pauses)}};
+}
+
+void print_pauses(const std::vector<pause_record>& pauses, timestamp now, output& to)
+{
+    for (const auto& each : pauses)
+        to.line(to.tinted(
+            fmt::format("paused: {}, {}",
+                        each.topic.empty() ? std::string("everything") : printable(each.topic),
+                        relative(each.since, now)),
+            tint::yellow));
 }
 
 void print_stats(const store_stats& stats, output& to)
@@ -114,6 +136,7 @@ void print_stats(const store_stats& stats, output& to)
     add("ready", stats.ready, stats.exact, "due now" + oldest, tint::green);
     add("delayed", stats.delayed, true, "due later");
     add("waiting", stats.waiting, true, "behind another message of their ordering key");
+    add("parked", stats.parked, true, "put aside until a worker takes their topic", tint::yellow);
     add("claimed", stats.claimed, stats.exact, "held by a worker", tint::yellow);
     add("done", stats.done, stats.exact, "handled");
     add("dead", stats.dead, true, "failed for good", tint::red);
@@ -161,10 +184,13 @@ exit_status stats(const store_request& what, output& to)
 {
     auto where = open(what.url);
     const auto counts = count_messages(where);
-    if (to.json())
-        to.document(as_json(counts));
-    else
-        print_stats(counts, to);
+    const auto pauses = list_pauses(where);
+    if (to.json()) {
+        to.document(as_json(counts, pauses));
+        return exit_status::success;
+    }
+    print_stats(counts, to);
+    print_pauses(pauses, where.environment().clock->now(), to);
     return exit_status::success;
 }
 

@@ -21,8 +21,8 @@ message_state read_state(std::string_view text)
     if (const auto state = parse_message_state(text))
         return *state;
     throw error(error_code::invalid_argument,
-                fmt::format("'{}' is not a state; those are ready, waiting, claimed, done, dead, "
-                            "cancelled and expired",
+                fmt::format("'{}' is not a state; those are ready, waiting, parked, claimed, done, "
+                            "dead, cancelled and expired",
                             printable(text)));
 }
 

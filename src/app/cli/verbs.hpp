@@ -7,8 +7,10 @@
 #include <posthorn/retention.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace posthorn::cli {
 
@@ -61,6 +63,52 @@ struct message_request : store_request {
 
 exit_status show_message(const message_request& what, output& to);
 exit_status cancel(const message_request& what, output& to);
+exit_status why(const message_request& what, output& to);
+
+struct tail_request : store_request {
+    std::string topic; ///< exact, or with a closing `*` everything that starts so
+    std::optional<message_state> state;
+    bool all = false;     ///< begin with what is there
+    bool from_now = true; ///< unless `all`
+    bool with_payload = false;
+};
+
+exit_status tail(const tail_request& what, output& to);
+
+struct work_request : store_request {
+    /// A command, and the topics whose messages it handles.
+    struct route {
+        std::vector<std::string> patterns;
+        std::vector<std::string> command;
+    };
+
+    std::vector<route> routes;
+    std::string name;
+    std::size_t concurrency = 1;
+    duration lease = std::chrono::seconds{30};
+    duration grace = std::chrono::seconds{30};
+    std::optional<duration> timeout;
+    int attempts = 10;
+    duration backoff = std::chrono::seconds{2};
+    bool until_empty = false;
+    std::size_t limit = SIZE_MAX;
+    bool verbose = false;
+};
+
+exit_status work(const work_request& what, output& to);
+
+struct pause_request : store_request {
+    std::string topic; ///< empty: everything
+};
+
+exit_status pause(const pause_request& what, output& to);
+exit_status resume(const pause_request& what, output& to);
+
+struct demo_request : store_request {
+    std::optional<double> seconds; ///< until somebody ends it
+};
+
+exit_status demo(const demo_request& what, output& to);
 
 /// Which dead messages an operator means: one of them, those that match, or really all.
 struct dead_selection {

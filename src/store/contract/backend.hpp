@@ -1,8 +1,10 @@
 // A backend is an open store: where sessions come from.
 #pragma once
 
+#include "store/contract/bell.hpp"
 #include "store/contract/message_queue.hpp"
 #include "store/contract/message_writer.hpp"
+#include "store/contract/outlook.hpp"
 #include "store/contract/session.hpp"
 
 #include <memory>
@@ -29,6 +31,13 @@ public:
     /// A settlement in a transaction of its own, when nothing else has to happen in it.
     virtual std::vector<settled_as> settle(std::string_view owner, fence which,
                                            std::span<const decided> what, bool keep_done);
+
+    /// What an idle worker has to know; one round trip where the server allows it.
+    virtual contract::outlook outlook();
+
+    /// A bell for one sleeper. Stores that cannot ring look instead, quickly after an enqueue and
+    /// ever more seldom afterwards.
+    virtual std::unique_ptr<bell> make_bell() = 0;
 
     virtual const posthorn::environment& environment() const = 0;
     virtual const posthorn::limits& limits() const = 0;

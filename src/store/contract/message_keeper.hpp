@@ -22,6 +22,10 @@ public:
     /// Lets a blocked key go on without its dead message. False: the key is not blocked.
     virtual bool skip_key(std::string_view ordering_key) = 0;
 
+    /// False: it was so already.
+    virtual bool pause(std::string_view topic) = 0;
+    virtual bool resume(std::string_view topic) = 0;
+
     /// Each removes at most `limit` and returns how many.
     /// Ages count from the end of a message's life.
     virtual std::size_t remove_finished(duration older_than, std::size_t limit) = 0;

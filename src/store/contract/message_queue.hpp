@@ -23,6 +23,10 @@ struct claim_request {
     duration lease{};
     std::size_t limit = 0;
     std::size_t start = 0; ///< how many of the first messages start with the claim
+
+    /// Parked messages of these topics, at most `limit` of them and the oldest first, become ready
+    /// before the claim chooses; their due times are what they were.
+    std::span<const std::string> unpark = {};
 };
 
 /// A claimed message that is not settled yet.
@@ -63,7 +67,8 @@ public:
     virtual std::vector<open_delivery> open_deliveries(std::string_view owner, fence which,
                                                        std::span<const receipt> what) = 0;
 
-    /// Settles; answers per item. `keep_done` false removes done messages at once.
+    /// Settles; answers per item. `keep_done` false removes done messages at once. `released` and
+    /// `parked` take the start of this delivery back: it counts as no attempt.
     virtual std::vector<settled_as> settle(std::string_view owner, fence which,
                                            std::span<const decided> what, bool keep_done) = 0;
 

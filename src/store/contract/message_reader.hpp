@@ -1,6 +1,7 @@
 // Looking at messages. Nothing here writes or locks.
 #pragma once
 
+#include "store/contract/outlook.hpp"
 #include <posthorn/dead_letters.hpp>
 #include <posthorn/messages.hpp>
 
@@ -18,6 +19,8 @@ public:
     virtual store_stats count() = 0;
     virtual std::vector<blocked_key> blocked_keys(std::size_t limit) = 0;
     virtual std::optional<message_id> blocker_of(std::string_view ordering_key) = 0;
+    virtual contract::outlook outlook() = 0;
+    virtual std::vector<pause_record> pauses() = 0;
 };
 
 } // namespace posthorn::contract

@@ -1,5 +1,6 @@
 // The public handles over the contract: transaction and store.
 #include "store/contract/backend.hpp"
+#include "store/contract/message_reader.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/store.hpp>
@@ -32,6 +33,14 @@ void transaction::rollback()
 {
     session().rollback();
     session_.reset();
+}
+
+contract::outlook contract::backend::outlook()
+{
+    const auto view = read();
+    contract::outlook result = view->reader().outlook();
+    view->commit();
+    return result;
 }
 
 batch contract::backend::claim(const claim_request& request)

@@ -1,7 +1,9 @@
 // Opening a MariaDB store, and reaching it again after the server was away.
 #include "store/mariadb/backend.hpp"
 
+#include "store/contract/polling_bell.hpp"
 #include "store/mariadb/location.hpp"
+#include "store/mariadb/outlook.hpp"
 #include "store/mariadb/schema.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/mariadb.hpp>
@@ -60,7 +62,7 @@ backend::backend(settings where, const store_options& options)
 std::unique_ptr<owned_session> backend::session_for(owned_session::purpose why)
 {
     return until_reached(options_.environment, [&] {
-        return std::make_unique<owned_session>(connections_, connections_.take(), why, front_,
+        return std::make_unique<owned_session>(connections_, connections_.take(), why, hints_,
                                                options_.environment, options_.limits);
     });
 }
@@ -76,12 +78,13 @@ std::unique_ptr<contract::session> backend::read()
 }
 
 // Outside a transaction, in which every statement sees the newest state by itself.
-bool backend::any_due()
+template <typename Question>
+auto backend::ask(Question&& question)
 {
     return until_reached(options_.environment, [&] {
         auto turn = connections_.take();
         try {
-            return queue(*turn).any_due();
+            return question(*turn);
         } catch (const error& failure) {
             if (failure.poisons_connection()) {
                 turn.discard();
@@ -95,13 +98,24 @@ bool backend::any_due()
 // A worker that has nothing to do looks, in one statement that locks nothing.
 batch backend::claim(const contract::claim_request& request)
 {
-    if (was_idle_ && !any_due())
+    if (was_idle_ && !ask([&](connection& db) { return queue(db).any_due(request.unpark); }))
         return {};
     const auto own = session_for(owned_session::purpose::write);
     auto result = own->queue().claim(request);
     own->commit();
     was_idle_ = result.empty();
     return result;
+}
+
+contract::outlook backend::outlook()
+{
+    return ask([](connection& db) { return look_ahead(db); });
+}
+
+// MariaDB cannot ring across processes: what others enqueue is looked for.
+std::unique_ptr<contract::bell> backend::make_bell()
+{
+    return std::make_unique<contract::polling_bell>(hints_.bell, contract::polling_bell::pace{});
 }
 
 std::vector<enqueued> backend::insert(std::span<const contract::new_message> messages)

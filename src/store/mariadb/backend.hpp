@@ -16,6 +16,8 @@ public:
     std::unique_ptr<contract::session> begin() override;
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
+    contract::outlook outlook() override;
+    std::unique_ptr<contract::bell> make_bell() override;
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
 
     const posthorn::environment& environment() const override { return options_.environment; }
@@ -23,12 +25,13 @@ public:
 
 private:
     std::unique_ptr<owned_session> session_for(owned_session::purpose why);
-    [[nodiscard]] bool any_due();
+    template <typename Question>
+    auto ask(Question&& question);
 
     settings where_;
     store_options options_;
     pool connections_;
-    ready_front front_;
+    shared_hints hints_;
     std::atomic<bool> was_idle_ = false; ///< the last claim found nothing
 };
 

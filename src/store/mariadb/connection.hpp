@@ -178,6 +178,8 @@ public:
     [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
     [[nodiscard]] const posthorn::environment& environment() const noexcept { return world_; }
 
+    [[nodiscard]] MYSQL* handle() const noexcept { return db_; }
+
     /// Whether what is executed now can be rolled back.
     [[nodiscard]] bool in_transaction() const;
 

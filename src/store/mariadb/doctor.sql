@@ -21,15 +21,21 @@ SELECT COUNT(*) FROM {p}message m
    AND NOT EXISTS (SELECT 1 FROM {p}finished f WHERE f.seq = m.seq)
 
 -- name: keys_astray
--- Heads that are not where they should be, messages parked behind nobody, and second heads.
+-- Heads that are not where they should be, messages that wait behind nobody, and second heads.
 SELECT (SELECT COUNT(*) FROM {p}key_head h
          WHERE NOT EXISTS (SELECT 1 FROM {p}queue q
-                            WHERE q.seq = h.seq AND q.ordering_key = h.ordering_key AND q.place IN (1, 3, 4)))
+                            WHERE q.seq = h.seq AND q.ordering_key = h.ordering_key AND q.place IN (1, 3, 4, 9)))
      + (SELECT COUNT(*) FROM {p}queue q
          WHERE q.place = 2 AND NOT EXISTS (SELECT 1 FROM {p}key_head h WHERE h.ordering_key = q.ordering_key))
      + (SELECT COUNT(*) FROM {p}queue q
-         WHERE q.ordering_key IS NOT NULL AND q.place IN (1, 3, 4)
+         WHERE q.ordering_key IS NOT NULL AND q.place IN (1, 3, 4, 9)
            AND NOT EXISTS (SELECT 1 FROM {p}key_head h WHERE h.ordering_key = q.ordering_key AND h.seq = q.seq))
+
+-- name: parked_astray
+SELECT (SELECT COUNT(*) FROM {p}queue q STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
+         WHERE q.place = 9 AND NOT EXISTS (SELECT 1 FROM {p}parked p WHERE p.topic = m.topic AND p.seq = q.seq))
+     + (SELECT COUNT(*) FROM {p}parked p
+         WHERE NOT EXISTS (SELECT 1 FROM {p}queue q WHERE q.seq = p.seq AND q.place = 9))
 
 -- name: from_the_future
 SELECT COUNT(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) t WHERE t.created_at > :limit_time

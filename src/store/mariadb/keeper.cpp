@@ -43,7 +43,7 @@ bool keeper::redrive(message_id id, duration delay)
     using statement = sql::redrive;
     db_.use(statement::text)
         .bind(statement::seq, *seq)
-        .bind(statement::place, number(has_key ? place::parked : place::ready))
+        .bind(statement::place, number(has_key ? place::waiting : place::ready))
         .bind(statement::due_at, db_.now() + delay)
         .run();
     // What blocked its key is its head, and may have to give way to an earlier one that was
@@ -87,6 +87,20 @@ bool keeper::skip_key(std::string_view ordering_key)
         .run();
     keys(db_).go_on({std::string(ordering_key)});
     return true;
+}
+
+bool keeper::pause(std::string_view topic)
+{
+    using statement = sql::pause;
+    return db_.use(statement::text)
+               .bind_bytes(statement::topic, topic)
+               .bind(statement::now, db_.environment().clock->database_time())
+               .run() > 0;
+}
+
+bool keeper::resume(std::string_view topic)
+{
+    return db_.use(sql::resume::text).bind_bytes(sql::resume::topic, topic).run() > 0;
 }
 
 // The newest number that may have been given out until then; numbers grow with time.

@@ -2,8 +2,8 @@
 //
 // An enqueue only inserts; its message has *arrived*. A worker admits it, in seq order, and never
 // past an earlier message of the same key that has arrived too and that another worker is about to
-// admit. So whatever is parked is older than whatever has arrived, and a successor is found among
-// the parked alone.
+// admit. So whatever waits is older than whatever has arrived, and a successor is found among those
+// that wait alone.
 #include "store/mariadb/keys.hpp"
 
 #include "store/mariadb/places.hpp"
@@ -104,7 +104,7 @@ std::size_t keys::admit_arrived(std::size_t limit)
         }
     }
     move(db_, heads, place::ready);
-    move(db_, others, place::parked);
+    move(db_, others, place::waiting);
     return found;
 }
 
@@ -163,7 +163,7 @@ void keys::admit_redriven(std::int64_t seq, std::string_view ordering_key)
     if (head == candidate)
         move(db_, {candidate}, place::ready);
     if (head != seq)
-        move(db_, {seq}, place::parked);
+        move(db_, {seq}, place::waiting);
 }
 
 } // namespace posthorn::mariadb

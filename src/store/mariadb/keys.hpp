@@ -1,8 +1,8 @@
 // Ordering keys: which message of a key may run, decided by workers and never by enqueuers.
 //
-// A key that is held has a row in `key_head`, and exactly one of its messages is ready, claimed or
-// dead and blocking: the head. Whoever ends the head, or lets messages queue up behind it, locks
-// that row first.
+// A key that is held has a row in `key_head`, and exactly one of its messages is ready, parked,
+// claimed or dead and blocking: the head. Whoever ends the head, or lets messages queue up behind
+// it, locks that row first.
 #pragma once
 
 #include "store/mariadb/connection.hpp"
@@ -24,7 +24,7 @@ public:
     /// The heads of these keys have ended: the next of each becomes ready, or the key is free.
     void go_on(const std::set<std::string>& ordering_keys);
 
-    /// Places a redriven message: as the head if its key is free, else parked.
+    /// Places a redriven message: as the head if its key is free, else waiting.
     void admit_redriven(std::int64_t seq, std::string_view ordering_key);
 
 private:

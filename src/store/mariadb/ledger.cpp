@@ -2,6 +2,7 @@
 #include "store/mariadb/ledger.hpp"
 
 #include "store/mariadb/keys.hpp"
+#include "store/mariadb/parking.hpp"
 #include "store/mariadb/statements.hpp"
 
 #include <fmt/format.h>
@@ -54,16 +55,24 @@ struct by_kind {
     std::vector<leaving> queued;
 };
 
-// Locks rows of the queue; gives the keys of those that are the heads of theirs.
-std::set<std::string> lock_and_find_heads(connection& db, const std::vector<std::int64_t>& seqs)
+struct locked_rows {
+    std::set<std::string> heads; ///< the keys of those that are the heads of theirs
+    std::vector<std::int64_t> parked;
+};
+
+locked_rows lock_queued(connection& db, const std::vector<std::int64_t>& seqs)
 {
-    std::set<std::string> result;
+    locked_rows result;
     const auto list = json_list(seqs);
     auto row = db.use(sql::lock_queued_list::text);
     row.bind_ascii(sql::lock_queued_list::list, list);
-    while (row.step())
-        if (!row.is_null(2) && holds_its_key(static_cast<place>(row.integer(1))))
-            result.emplace(row.text(2));
+    while (row.step()) {
+        const auto where = static_cast<place>(row.integer(1));
+        if (!row.is_null(2) && holds_its_key(where))
+            result.heads.emplace(row.text(2));
+        if (where == place::parked)
+            result.parked.push_back(row.integer(0));
+    }
     return result;
 }
 
@@ -74,18 +83,25 @@ struct ledger::requeued_row {
     requeued_row(const returning& which, timestamp now)
     {
         const auto& what = *which.decision;
-        const bool released = what.become == settled_as::released;
+        const bool parks = what.become == settled_as::parked;
+        const bool unharmed = parks || what.become == settled_as::released;
         dies = what.become == settled_as::dead;
-        counts = !released && which.from.started_at.has_value();
-        failed = !released && !what.error.empty();
+        counts = !unharmed && which.from.started_at.has_value();
+        failed = !unharmed && !what.error.empty();
         // A plain message has no key to block.
-        where = !dies                                        ? place::ready
+        where = parks                                        ? place::parked
+                : !dies                                      ? place::ready
                 : what.blocks_key && which.from.which.queued ? place::dead_blocking
                                                              : place::dead;
-        if (what.become == settled_as::retrying)
+        const bool postponed = unharmed && !parks && what.delay > duration::zero();
+        if (postponed || what.become == settled_as::retrying)
             due_at = now + what.delay;
-        if (failed)
+        if (counts)
+            started_at = which.from.started_at;
+        if (failed) {
             failed_at = now;
+            error = what.error;
+        }
         if (dies)
             finished_at = now;
     }
@@ -95,8 +111,10 @@ struct ledger::requeued_row {
     bool failed = false;
     place where = place::ready;
     std::optional<timestamp> due_at;
+    std::optional<timestamp> started_at;
     std::optional<timestamp> failed_at;
     std::optional<timestamp> finished_at;
+    std::string_view error;
 };
 
 void ledger::finish(const std::vector<leaving>& which, place as, const delivery_trace& trace)
@@ -140,7 +158,7 @@ void ledger::finish_plain(const std::vector<leaving>& which, place as, const del
 void ledger::finish_queued(const std::vector<leaving>& which, place as)
 {
     const auto seqs = seqs_of(which);
-    const auto heads = lock_and_find_heads(db_, seqs);
+    const auto locked = lock_queued(db_, seqs);
     const auto list = endings(which);
     using statement = sql::finish_queued;
     db_.use(statement::text)
@@ -149,7 +167,8 @@ void ledger::finish_queued(const std::vector<leaving>& which, place as)
         .bind(statement::now, now_)
         .run();
     leave_queue(seqs);
-    keys(db_).go_on(heads);
+    parking(db_).remove(locked.parked);
+    keys(db_).go_on(locked.heads);
 }
 
 void ledger::leave_queue(const std::vector<std::int64_t>& seqs)
@@ -174,10 +193,10 @@ void ledger::forget(const std::vector<leaving>& which)
     if (kinds.queued.empty())
         return;
     const auto seqs = seqs_of(kinds.queued);
-    const auto heads = lock_and_find_heads(db_, seqs);
+    const auto locked = lock_queued(db_, seqs);
     leave_queue(seqs);
     delete_messages(seqs);
-    keys(db_).go_on(heads);
+    keys(db_).go_on(locked.heads);
 }
 
 void ledger::requeue(const std::vector<returning>& which, const delivery_trace& trace)
@@ -193,6 +212,11 @@ void ledger::requeue(const std::vector<returning>& which, const delivery_trace& 
         requeue_plain(plain, trace);
     if (!queued.empty())
         requeue_queued(queued);
+    std::vector<parking::aside> parked;
+    for (const auto& each : which)
+        if (each.decision->become == settled_as::parked)
+            parked.push_back({.seq = each.from.which.seq, .why = each.decision->reason});
+    parking(db_).add(parked);
 }
 
 void ledger::requeue_plain(const std::vector<const returning*>& which, const delivery_trace& trace)
@@ -219,11 +243,11 @@ void ledger::requeue_plain(const std::vector<const returning*>& which, const del
             .bind(statement::fence, trace.fence)
             .bind(statement::attempts, std::int64_t{row.counts})
             .bind(statement::errors, std::int64_t{row.failed})
-            .bind(statement::started_at, each->from.started_at)
+            .bind(statement::started_at, row.started_at)
             .bind(statement::failed_at, row.failed_at)
             .bind(statement::finished_at, row.finished_at)
             .bind_bytes_or_null(statement::worker, trace.worker)
-            .bind_bytes_or_null(statement::error, each->decision->error)
+            .bind_bytes_or_null(statement::error, row.error)
             .end_row();
     }
     rows.run();
@@ -235,7 +259,7 @@ void ledger::requeue_queued(const std::vector<const returning*>& which)
     for (const auto* each : which)
         if (each->decision->become == settled_as::dead && !each->decision->blocks_key)
             seqs.push_back(each->from.which.seq);
-    const auto heads = seqs.empty() ? std::set<std::string>{} : lock_and_find_heads(db_, seqs);
+    const auto heads = seqs.empty() ? std::set<std::string>{} : lock_queued(db_, seqs).heads;
     for (const auto* each : which) {
         const requeued_row row(*each, now_);
         using statement = sql::requeue_queued;
@@ -245,10 +269,10 @@ void ledger::requeue_queued(const std::vector<const returning*>& which)
             .bind(statement::due_at, row.due_at)
             .bind(statement::attempts, std::int64_t{row.counts})
             .bind(statement::errors, std::int64_t{row.failed})
-            .bind(statement::started_at, each->from.started_at)
+            .bind(statement::started_at, row.started_at)
             .bind(statement::failed_at, row.failed_at)
             .bind(statement::finished_at, row.finished_at)
-            .bind_bytes_or_null(statement::error, each->decision->error)
+            .bind_bytes_or_null(statement::error, row.error)
             .run();
     }
     keys(db_).go_on(heads);

@@ -41,7 +41,8 @@ public:
     /// Removes messages that are done and not to be kept.
     void forget(const std::vector<leaving>& which);
 
-    /// Puts delivered messages where their decisions say: back into the queue, or among the dead.
+    /// Puts delivered messages where their decisions say: back into the queue, aside, or among the
+    /// dead.
     void requeue(const std::vector<returning>& which, const delivery_trace& trace);
 
     /// Removes all that is left of messages that have no row in the queue any more.

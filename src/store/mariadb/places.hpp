@@ -10,19 +10,21 @@ namespace posthorn::mariadb {
 enum class place : std::int64_t {
     arrived = 0,       ///< has a key, and no worker has looked at it yet
     ready = 1,         ///< now, or when it is due; with a key it is the key's head
-    parked = 2,        ///< behind the head of its key
+    waiting = 2,       ///< behind the head of its key
     claimed = 3,       ///< with a key it is the key's head
     dead_blocking = 4, ///< the head of its key
-    dead = 5,          ///< up to here a message has a row in the queue
-    done = 6,
+    dead = 5,
+    done = 6, ///< these three have no row in the queue any more
     cancelled = 7,
     expired = 8,
+    parked = 9, ///< until somebody takes its topic; with a key it is the key's head
 };
 
 /// Whether a message in this place, if it has a key, is the head of that key.
 [[nodiscard]] constexpr bool holds_its_key(place where) noexcept
 {
-    return where == place::ready || where == place::claimed || where == place::dead_blocking;
+    return where == place::ready || where == place::parked || where == place::claimed ||
+           where == place::dead_blocking;
 }
 
 [[nodiscard]] constexpr message_state state_of(place where) noexcept
@@ -30,7 +32,8 @@ enum class place : std::int64_t {
     switch (where) {
     case place::arrived:
     case place::ready: return message_state::ready;
-    case place::parked: return message_state::waiting;
+    case place::waiting: return message_state::waiting;
+    case place::parked: return message_state::parked;
     case place::claimed: return message_state::claimed;
     case place::dead_blocking:
     case place::dead: return message_state::dead;

@@ -4,6 +4,7 @@
 #include "store/mariadb/claim.hpp"
 #include "store/mariadb/keys.hpp"
 #include "store/mariadb/ledger.hpp"
+#include "store/mariadb/parking.hpp"
 #include "store/mariadb/statements.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ queue::sight queue::look()
             .queued = row.integer(3) != 0};
 }
 
-bool queue::any_due()
+bool queue::any_due(std::span<const std::string> unpark)
 {
     const auto seen = look();
     if (seen.arrived || seen.expirable)
@@ -41,6 +42,8 @@ bool queue::any_due()
         if (row.integer(0) != 0)
             return true;
     }
+    if (parking(db_).any_of(unpark))
+        return true;
     priority_walk walk(db_);
     while (seen.queued && walk.next())
         if (walk.due_since() <= seen.now)
@@ -57,8 +60,12 @@ batch queue::claim(const contract::claim_request& request)
         for (int i = 0; i < admissions_max; ++i)
             if (keys(db_).admit_arrived(admitted_at_once) < admitted_at_once)
                 break;
+    // Last: whoever holds the locks of this waits for nobody.
+    const auto unparked = parking(db_).unpark(request.unpark, request.limit);
 
-    claim_choice choice(db_, seen.now, request.limit, seen.queued || seen.arrived, front_);
+    // What expires may have been the head of a key, whose next is ready now.
+    const bool queued = seen.queued || seen.arrived || seen.expirable || unparked > 0;
+    claim_choice choice(db_, seen.now, request.limit, queued, front_);
     batch result;
     result.claimed_at = seen.now;
     result.lease_until = seen.now + request.lease;

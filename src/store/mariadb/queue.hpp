@@ -15,8 +15,9 @@ public:
     /// Without a front, claims search from the beginning.
     explicit queue(connection& db, ready_front* front = nullptr) : db_(db), front_(front) {}
 
-    /// Whether a claim would find anything to do. Two statements that lock nothing, mostly.
-    [[nodiscard]] bool any_due();
+    /// Whether a claim would find anything to do, or to unpark. Two statements that lock nothing,
+    /// mostly.
+    [[nodiscard]] bool any_due(std::span<const std::string> unpark);
 
     batch claim(const contract::claim_request& request) override;
     std::vector<start_answer> start(std::string_view owner, fence which,

@@ -6,7 +6,7 @@
 -- What a claim will find, without a lock: what a worker that has nothing to do costs.
 SELECT CAST(COALESCE(:now, {{clock}}) AS SIGNED),
        EXISTS (SELECT 1 FROM {p}queue WHERE place = 0),
-       EXISTS (SELECT 1 FROM {p}queue WHERE place IN (0, 1, 2) AND expires_at <= COALESCE(:now, {{clock}})),
+       EXISTS (SELECT 1 FROM {p}queue WHERE place IN (0, 1, 2, 9) AND expires_at <= COALESCE(:now, {{clock}})),
        EXISTS (SELECT 1 FROM {p}queue WHERE place = 1)
 
 -- name: any_ready
@@ -189,4 +189,4 @@ UPDATE {p}queue SET place = :place WHERE seq = :seq
 
 -- name: expirable
 SELECT seq FROM {p}queue FORCE INDEX ({p}queue_expiry)
- WHERE place IN (0, 1, 2) AND expires_at <= :now LIMIT :limit FOR UPDATE SKIP LOCKED
+ WHERE place IN (0, 1, 2, 9) AND expires_at <= :now LIMIT :limit FOR UPDATE SKIP LOCKED

@@ -31,17 +31,20 @@ SELECT q.seq FROM {p}queue q FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FO
    AND {{effective_place}} = :place
  ORDER BY q.seq LIMIT :limit
 
--- fragment: dead_after
+-- fragment: by_place_after
 {p}queue q FORCE INDEX ({p}queue_place) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
  WHERE q.seq > :after AND {{filter}} AND (:error IS NULL OR INSTR(COALESCE(q.last_error, ''), :error) > 0)
 
 -- name: seqs_of_dead
 -- Two walks in the order of the index, each of which ends at the limit: over both places at once it would have to read
 -- and sort all of the dead.
-(SELECT q.seq FROM {{dead_after}} AND q.place = 4 ORDER BY q.seq LIMIT :limit)
+(SELECT q.seq FROM {{by_place_after}} AND q.place = 4 ORDER BY q.seq LIMIT :limit)
  UNION ALL
-(SELECT q.seq FROM {{dead_after}} AND q.place = 5 ORDER BY q.seq LIMIT :limit)
+(SELECT q.seq FROM {{by_place_after}} AND q.place = 5 ORDER BY q.seq LIMIT :limit)
  ORDER BY seq LIMIT :limit
+
+-- name: seqs_of_parked
+SELECT q.seq FROM {{by_place_after}} AND q.place = 9 ORDER BY q.seq LIMIT :limit
 
 -- name: seqs_finished
 SELECT f.seq FROM {p}finished f FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = f.seq
@@ -61,9 +64,10 @@ SELECT m.seq, m.id, m.created_at, m.topic, m.ordering_key, m.correlation_id, m.c
        q.started_at, q.failed_at, q.finished_at, q.worker, q.last_error,
        f.state, f.finished_at, f.started_at, f.failed_at, f.attempts, f.errors, f.redrives, f.fence, f.worker, f.last_error,
        f.urgency, f.due_at, f.expires_at,
-       r.seq
+       r.seq, p.reason
   FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq LEFT JOIN {p}queue q ON q.seq = m.seq
        LEFT JOIN {p}finished f ON f.seq = m.seq LEFT JOIN {p}ready r ON r.seq = m.seq
+       LEFT JOIN {p}parked p ON p.topic = m.topic AND p.seq = m.seq
 
 -- name: count_queue
 SELECT t.place, t.later, COUNT(*), MIN(t.due_at)

@@ -5,6 +5,8 @@
 #include "store/contract/listing.hpp"
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/find_seq.hpp"
+#include "store/mariadb/outlook.hpp"
+#include "store/mariadb/parking.hpp"
 #include "store/mariadb/places.hpp"
 #include "store/mariadb/statements.hpp"
 
@@ -98,6 +100,8 @@ void read_queue_part(const query& row, message_record& into)
     into.finished_at = row.time_or_none(20);
     into.worker = row.text(21);
     into.last_error = row.text(22);
+    if (where == place::parked)
+        into.parked_for = park_reason_of(row.integer(37));
 }
 
 void read_finished_part(const query& row, message_record& into)
@@ -205,7 +209,8 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
     case message_state::ready:
         return contract::merged(seqs_in_queue(db_, filter, place::ready),
                                 seqs<sql::seqs_of_ready>(db_, filter), filter.limit);
-    case message_state::waiting: return seqs_in_queue(db_, filter, place::parked);
+    case message_state::waiting: return seqs_in_queue(db_, filter, place::waiting);
+    case message_state::parked: return seqs<sql::seqs_of_parked>(db_, filter);
     case message_state::claimed:
         return contract::merged(seqs_in_queue(db_, filter, place::claimed), claimed_seqs(filter),
                                 filter.limit);
@@ -295,8 +300,10 @@ void reader::count_waiting(store_stats& into, timestamp now)
             oldest = std::min(oldest.value_or(row.time(3)), row.time(3));
         } else if (where == place::ready) {
             into.delayed += count;
-        } else if (where == place::parked) {
+        } else if (where == place::waiting) {
             into.waiting += count;
+        } else if (where == place::parked) {
+            into.parked += count;
         } else if (state_of(where) == message_state::dead) {
             into.dead += count;
         }
@@ -352,6 +359,20 @@ std::optional<message_id> reader::blocker_of(std::string_view ordering_key)
     auto row = db_.use(sql::blocker_of::text);
     row.bind_bytes(sql::blocker_of::ordering_key, ordering_key);
     return row.step() ? std::optional{row.id(0)} : std::nullopt;
+}
+
+contract::outlook reader::outlook()
+{
+    return look_ahead(db_);
+}
+
+std::vector<pause_record> reader::pauses()
+{
+    std::vector<pause_record> result;
+    auto row = db_.use(sql::pauses::text);
+    while (row.step())
+        result.push_back({.topic = std::string(row.text(0)), .since = row.time(1)});
+    return result;
 }
 
 } // namespace posthorn::mariadb

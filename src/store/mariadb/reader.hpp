@@ -15,6 +15,8 @@ public:
     store_stats count() override;
     std::vector<blocked_key> blocked_keys(std::size_t limit) override;
     std::optional<message_id> blocker_of(std::string_view ordering_key) override;
+    contract::outlook outlook() override;
+    std::vector<pause_record> pauses() override;
 
 private:
     std::vector<message_record> load(const std::vector<std::int64_t>& seqs, bool with_payload);

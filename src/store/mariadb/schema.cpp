@@ -14,14 +14,27 @@
 namespace posthorn::mariadb {
 namespace {
 
-constexpr std::array tables{"schema",   "message",  "own_id", "ready", "queue",
-                            "key_head", "finished", "batch",  "dedup"};
+struct table {
+    std::string_view name;
+    int since; ///< the version that brought it
+};
 
-std::string quoted_names(std::string_view prefix)
+constexpr std::array tables{table{"schema", 1},   table{"message", 1}, table{"own_id", 1},
+                            table{"ready", 1},    table{"queue", 1},   table{"key_head", 1},
+                            table{"finished", 1}, table{"batch", 1},   table{"dedup", 1},
+                            table{"parked", 2},   table{"paused", 2}};
+
+bool belongs_to(const table& which, std::int64_t version)
+{
+    return which.since <= version;
+}
+
+std::string quoted_names(std::string_view prefix, std::int64_t version)
 {
     std::string result;
-    for (const auto* each : tables)
-        result += fmt::format("{}'{}{}'", result.empty() ? "" : ", ", prefix, each);
+    for (const auto& each : tables)
+        if (belongs_to(each, version))
+            result += fmt::format("{}'{}{}'", result.empty() ? "" : ", ", prefix, each.name);
     return result;
 }
 
@@ -58,6 +71,42 @@ private:
     std::string name_;
 };
 
+// The catalogue shows only what the user may touch: what it does not show is asked for.
+bool is_missing(connection& db, const table& which)
+{
+    try {
+        (void)db.ask(fmt::format("SELECT 1 FROM {}{} LIMIT 0", db.prefix(), which.name),
+                     "look for tables");
+        return false;
+    } catch (const error& failure) {
+        if (failure.code() != error_code::schema_missing && failure.code() != error_code::read_only)
+            throw;
+        return failure.code() == error_code::schema_missing;
+    }
+}
+
+void require_tables(connection& db, std::int64_t version)
+{
+    const auto seen =
+        number_from(db,
+                    fmt::format("SELECT COUNT(*) FROM information_schema.tables "
+                                "WHERE table_schema = DATABASE() AND table_name IN ({})",
+                                quoted_names(db.prefix(), version)),
+                    "look for tables");
+    const auto expected =
+        std::ranges::count_if(tables, [&](const table& each) { return belongs_to(each, version); });
+    if (seen == expected)
+        return;
+    const auto missing = std::ranges::count_if(tables, [&](const table& each) {
+        return belongs_to(each, version) && is_missing(db, each);
+    });
+    if (missing > 0)
+        throw error(error_code::schema_foreign,
+                    fmt::format("only {} of the {} tables named {}… are there; restore the others "
+                                "from a backup",
+                                expected - missing, expected, db.prefix()));
+}
+
 } // namespace
 
 int newest_version()
@@ -71,19 +120,13 @@ int found_version(connection& db)
         fmt::format("SELECT GROUP_CONCAT(table_name SEPARATOR ', ') FROM information_schema.tables "
                     "WHERE table_schema = DATABASE() AND table_name IN ({}) "
                     "AND table_comment <> 'Posthorn'",
-                    quoted_names(db.prefix())),
+                    quoted_names(db.prefix(), newest_version())),
         "look for tables");
     if (foreign)
         throw error(error_code::schema_foreign,
                     fmt::format("tables of these names in this database are not Posthorn's: {}; "
                                 "use another prefix (?prefix=…)",
                                 *foreign));
-    const auto present =
-        number_from(db,
-                    fmt::format("SELECT COUNT(*) FROM information_schema.tables "
-                                "WHERE table_schema = DATABASE() AND table_name IN ({})",
-                                quoted_names(db.prefix())),
-                    "look for tables");
     const auto has_schema =
         number_from(db,
                     fmt::format("SELECT COUNT(*) FROM information_schema.tables "
@@ -94,11 +137,9 @@ int found_version(connection& db)
         return 0;
     const auto version = number_from(
         db, fmt::format("SELECT MAX(version) FROM {}schema", db.prefix()), "read version");
-    if (version > 0 && present < static_cast<std::int64_t>(tables.size()))
-        throw error(error_code::schema_foreign,
-                    fmt::format("only {} of the {} tables named {}… are there; restore the others "
-                                "from a backup",
-                                present, tables.size(), db.prefix()));
+    if (version == 0)
+        return 0;
+    require_tables(db, version);
     return static_cast<int>(version);
 }
 

@@ -1,15 +1,26 @@
 // Beginning and ending transactions of our own.
 #include "store/mariadb/sessions.hpp"
 
+#include "store/contract/lent.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/mariadb.hpp>
 
 #include <utility>
 
 namespace posthorn::mariadb {
 
-owned_session::owned_session(pool& from, pool::turn turn, purpose why, ready_front& front,
+MYSQL* session_base::native_handle() const
+{
+    contract::require_transaction(db_.in_transaction(), "START TRANSACTION");
+    return db_.handle();
+}
+
+owned_session::owned_session(pool& from, pool::turn turn, purpose why, shared_hints& hints,
                              const posthorn::environment& world, const posthorn::limits& bounds)
-    : session_base(*turn, &front, world, bounds), pool_(from), turn_(std::move(turn))
+    : session_base(*turn, &hints.front, world, bounds),
+      pool_(from),
+      turn_(std::move(turn)),
+      hints_(hints)
 {
     try {
         if (why == purpose::read)
@@ -44,6 +55,8 @@ void owned_session::commit()
             discard();
         throw;
     }
+    if (has_inserted())
+        hints_.bell->ring();
 }
 
 void owned_session::rollback()
@@ -61,6 +74,14 @@ void owned_session::discard()
     open_ = false;
     turn_.discard();
     pool_.drop_idle();
+}
+
+st_mysql* native_handle(transaction& tx)
+{
+    const auto* ours = dynamic_cast<const session_base*>(&tx.session());
+    if (ours == nullptr)
+        throw error(error_code::invalid_argument, "this is not a transaction on MariaDB");
+    return ours->native_handle();
 }
 
 } // namespace posthorn::mariadb

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/mariadb/connection.hpp"
 #include "store/mariadb/keeper.hpp"
@@ -9,7 +10,16 @@
 #include "store/mariadb/reader.hpp"
 #include "store/mariadb/writer.hpp"
 
+#include <memory>
+
 namespace posthorn::mariadb {
+
+/// What the sessions of one open store tell each other; nothing depends on it but speed.
+struct shared_hints {
+    ready_front front;
+    /// Shared with the bells of workers, which may outlive the store's handle.
+    std::shared_ptr<contract::doorbell> bell = std::make_shared<contract::doorbell>();
+};
 
 using pool = contract::connection_pool<connection>;
 
@@ -34,7 +44,12 @@ public:
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
 
+    /// The connection, whose transaction is open.
+    [[nodiscard]] MYSQL* native_handle() const;
+
 protected:
+    [[nodiscard]] bool has_inserted() const { return writer_.has_inserted(); }
+
     connection& db_;
 
 private:
@@ -52,7 +67,7 @@ class owned_session final : public session_base {
 public:
     enum class purpose { write, read };
 
-    owned_session(pool& from, pool::turn turn, purpose why, ready_front& front,
+    owned_session(pool& from, pool::turn turn, purpose why, shared_hints& hints,
                   const posthorn::environment& world, const posthorn::limits& bounds);
     owned_session(const owned_session&) = delete;
     owned_session& operator=(const owned_session&) = delete;
@@ -66,6 +81,7 @@ private:
 
     pool& pool_;
     pool::turn turn_;
+    shared_hints& hints_;
     bool open_ = true; ///< the transaction has not ended
 };
 

@@ -55,8 +55,14 @@ query::query(prepared_statement& prepared, const contract::named_statement& whic
 
 query::~query()
 {
-    if (executed_ && prepared_.usable_)
-        mysql_stmt_free_result(prepared_.handle_);
+    if (!executed_ || !prepared_.usable_)
+        return;
+    mysql_stmt_free_result(prepared_.handle_);
+    // After the rows of a block comes its end.
+    int more = 0;
+    while (more == 0 && mysql_stmt_more_results(prepared_.handle_) != 0)
+        more = mysql_stmt_next_result(prepared_.handle_);
+    prepared_.usable_ = more <= 0;
 }
 
 void query::fail() const

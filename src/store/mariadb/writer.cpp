@@ -89,6 +89,7 @@ std::vector<enqueued> writer::insert(std::span<const contract::new_message> mess
 
 std::vector<enqueued> writer::insert_or_end(std::span<const contract::new_message> messages)
 {
+    has_inserted_ = true;
     if (messages.size() == 1 && takes_two_inserts(messages.front()))
         return {insert_plain(messages.front())};
     return insert_all(messages);

@@ -19,6 +19,8 @@ public:
     /// The same, for a transaction that ends when this fails: nothing has to be undone here.
     std::vector<enqueued> insert_or_end(std::span<const contract::new_message> messages);
 
+    [[nodiscard]] bool has_inserted() const noexcept { return has_inserted_; }
+
 private:
     using pointers = std::vector<const contract::new_message*>;
 
@@ -36,6 +38,7 @@ private:
     std::optional<cancel_answer> cancel_claimed(std::int64_t seq, fence number);
 
     connection& db_;
+    bool has_inserted_ = false;
 };
 
 } // namespace posthorn::mariadb

@@ -1,11 +1,15 @@
 // Opening a PostgreSQL store, and connecting again when the server comes back.
 #include "store/postgres/backend.hpp"
 
+#include "store/postgres/listening_bell.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/postgres/statements.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/postgres.hpp>
 
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
 
 namespace posthorn::postgres {
@@ -20,6 +24,8 @@ constexpr std::chrono::milliseconds first_pause{100};
 backend::backend(location where, const store_options& options)
     : where_(std::move(where)),
       options_(options),
+      doorbell_(where_.pooler == location::pooling::none ? nullptr
+                                                         : std::make_shared<contract::doorbell>()),
       pool_(where_.pool, where_.lock_timeout, [this] { return connect(); })
 {
     // A store that cannot be used says so when it is opened, not at the first message.
@@ -51,19 +57,25 @@ std::unique_ptr<connection> backend::connect()
 
 owned_session backend::own_session()
 {
-    return {pool_, conversation::purpose::write, options_.environment, options_.limits, frontier_};
+    return {pool_,
+            conversation::purpose::write,
+            options_.environment,
+            options_.limits,
+            frontier_,
+            doorbell_.get()};
 }
 
 std::unique_ptr<contract::session> backend::begin()
 {
     return std::make_unique<owned_session>(pool_, conversation::purpose::write,
-                                           options_.environment, options_.limits, frontier_);
+                                           options_.environment, options_.limits, frontier_,
+                                           doorbell_.get());
 }
 
 std::unique_ptr<contract::session> backend::read()
 {
     return std::make_unique<owned_session>(pool_, conversation::purpose::read, options_.environment,
-                                           options_.limits, frontier_);
+                                           options_.limits, frontier_, nullptr);
 }
 
 batch backend::claim(const contract::claim_request& request)
@@ -78,6 +90,8 @@ std::vector<enqueued> backend::insert(std::span<const contract::new_message> mes
     auto turn = take_alive(pool_);
     try {
         auto result = insert_at_once(*turn, messages, options_.environment);
+        if (doorbell_)
+            doorbell_->ring();
         return result;
     } catch (...) {
         leave_clean(pool_, turn);
@@ -89,6 +103,34 @@ std::vector<settled_as> backend::settle(std::string_view owner, fence which,
                                         std::span<const contract::decided> what, bool keep_done)
 {
     return own_session().queue().settle_and_commit(owner, which, what, keep_done);
+}
+
+// One statement on its own, and so one round trip; behind a pooler it needs its settings.
+contract::outlook backend::outlook()
+{
+    if (where_.pooler != location::pooling::none)
+        return contract::backend::outlook();
+    auto turn = take_alive(pool_);
+    try {
+        return outlook_from(
+            turn->run(sql::outlook::text, outlook_arguments(frontier_, options_.environment)));
+    } catch (...) {
+        leave_clean(pool_, turn);
+        throw;
+    }
+}
+
+// Behind a pooler nobody can listen: what is enqueued here wakes at once, all else is looked for.
+std::unique_ptr<contract::bell> backend::make_bell()
+{
+    if (doorbell_)
+        return std::make_unique<contract::polling_bell>(doorbell_, contract::polling_bell::pace{});
+    auto where = where_;
+    // A sleeper must not hang on a server that is gone without a word.
+    if (where.conninfo.find("tcp_user_timeout=") == std::string::npos)
+        where.conninfo += fmt::format("{}tcp_user_timeout=5000",
+                                      where.conninfo.find('?') == std::string::npos ? '?' : '&');
+    return std::make_unique<listening_bell>(std::move(where), options_.environment);
 }
 
 store open(std::string_view url, const store_options& options)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/backend.hpp"
+#include "store/contract/polling_bell.hpp"
 #include "store/postgres/frontier.hpp"
 #include "store/postgres/location.hpp"
 #include "store/postgres/sessions.hpp"
@@ -22,6 +23,8 @@ public:
     std::vector<settled_as> settle(std::string_view owner, fence which,
                                    std::span<const contract::decided> what,
                                    bool keep_done) override;
+    contract::outlook outlook() override;
+    std::unique_ptr<contract::bell> make_bell() override;
 
     const posthorn::environment& environment() const override { return options_.environment; }
     const posthorn::limits& limits() const override { return options_.limits; }
@@ -33,6 +36,7 @@ private:
     location where_;
     store_options options_;
     frontier frontier_;
+    std::shared_ptr<contract::doorbell> doorbell_; ///< where no session can listen
     std::atomic<bool> opened_ = false;
     pool pool_;
 };

@@ -1,8 +1,9 @@
-// The caller's own transaction, lent to Posthorn.
+// The caller's own transaction, lent to Posthorn; and ours, lent to the caller.
 #include "core/validation.hpp"
 #include "store/contract/lent.hpp"
 #include "store/postgres/sessions.hpp"
 #include "store/postgres/statements.hpp"
+#include <posthorn/error.hpp>
 #include <posthorn/postgres.hpp>
 
 #include <memory>
@@ -30,10 +31,10 @@ public:
     borrowed_session(PGconn* lent, const borrow_options& with)
         : loan(lent, with),
           session_base(loan::db, conversation::purpose::lent, loan::options.environment,
-                       loan::options.limits, loan::front)
+                       loan::options.limits, loan::front, with.ring ? ringing::yes : ringing::no)
     {}
 
-    contract::message_writer& writer() override { return checked().session_base::writer(); }
+    postgres::writer& writer() override { return checked().session_base::writer(); }
     postgres::queue& queue() override
     {
         auto& own = checked();
@@ -42,6 +43,8 @@ public:
     }
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
+
+    PGconn* native() override { return checked().session_base::native(); }
 
     void commit() override { contract::refuse_to_end(); }
     void rollback() override { contract::refuse_to_end(); }
@@ -55,6 +58,15 @@ private:
 };
 
 } // namespace
+
+pg_conn* native_handle(transaction& tx)
+{
+    auto* const ours = dynamic_cast<session_base*>(&tx.session());
+    if (ours == nullptr)
+        throw error(error_code::invalid_argument,
+                    "this transaction is not one of a PostgreSQL store");
+    return ours->native();
+}
 
 borrowed_transaction::borrowed_transaction(pg_conn* connection, const borrow_options& options)
     : transaction(std::make_unique<borrowed_session>(contract::required(connection), options))

@@ -103,7 +103,7 @@ public:
         return local_settings_ ? &*local_settings_ : nullptr;
     }
 
-    std::string known_worker; ///< whose name this session has written, for good
+    std::optional<std::string> known_worker; ///< whose name this session has written, for good
 
 private:
     [[nodiscard]] std::string name_of(const contract::named_statement& which) const;

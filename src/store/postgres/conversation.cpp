@@ -60,6 +60,12 @@ std::vector<rows> conversation::run_all_and_commit(std::vector<step> steps)
     return results;
 }
 
+void conversation::begin()
+{
+    if (begin_pending_)
+        (void)run_all({});
+}
+
 void conversation::commit()
 {
     if (begin_pending_) // nothing was ever said

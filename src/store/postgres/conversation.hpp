@@ -23,6 +23,9 @@ public:
     /// The last statements, and the commit, in one round trip. What is said next begins anew.
     std::vector<rows> run_all_and_commit(std::vector<step> steps);
 
+    /// Begins now: somebody else is about to speak on the connection.
+    void begin();
+
     void commit();
     void rollback();
 

@@ -64,7 +64,8 @@ public:
         look_at_clock(number_now<sql::from_the_future>(),
                       "the server's clock was set back: check time synchronisation");
         look_at_transactions();
-        look_at_work(reader(talk_, world_).count(), number_now<sql::overdue_batch_count>());
+        look_at_work(reader(talk_, world_, frontier_).count(),
+                     number_now<sql::overdue_batch_count>());
     }
 
 private:
@@ -105,6 +106,7 @@ private:
     const location& where_;
     const environment& world_;
     conversation talk_;
+    frontier frontier_; // of nobody: it only counts
 };
 
 } // namespace

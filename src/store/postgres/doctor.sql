@@ -1,17 +1,17 @@
 -- What a diagnosis asks.
 
 -- name: missing_indexes
-SELECT 10 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+SELECT 12 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
  WHERE i.indrelid IN ('{p}message'::regclass, '{p}batch'::regclass) AND i.indisvalid AND c.relname IN
        ('message_pkey', 'message_id', 'message_due', 'message_later', 'message_key', 'message_new', 'message_expiry',
-        'message_open', 'message_dead', 'batch_lease')
+        'message_open', 'message_parked', 'message_aside', 'message_dead', 'batch_lease')
 
 -- name: claimed_by_nobody
 SELECT count(*) FROM {p}message m WHERE m.state IN (2, 3) AND NOT EXISTS (SELECT FROM {p}batch b WHERE b.fence = m.fence)
 
 -- name: in_two_places
 SELECT count(*) FROM {p}message m
- WHERE (m.place BETWEEN 1 AND 4 AND m.state <> 0) OR (m.place = 6 AND m.state NOT IN (4, 5)) OR (m.place = 5 AND m.state NOT IN (2, 3))
+ WHERE (m.place NOT IN (0, 5, 6) AND m.state <> 0) OR (m.place = 6 AND m.state NOT IN (4, 5)) OR (m.place = 5 AND m.state NOT IN (2, 3))
     OR (m.place = 0 AND m.state IN (4, 5))
 
 -- name: miscounted_batches
@@ -20,11 +20,11 @@ SELECT count(*) FROM {p}batch b
                      AND (m.seq BETWEEN b.plain_from AND b.plain_to OR m.seq = ANY (b.others)))
 
 -- name: waiting_without_reason
--- A parked message waits for its key's head, and that head is open or dead and blocking.
+-- A message behind its key's head waits for it, and that head is open or dead and blocking.
 SELECT count(*) FROM {p}message m
  WHERE m.place = 4
    AND NOT EXISTS (SELECT FROM {p}key_head h JOIN {p}message o ON o.seq = h.seq
-                    WHERE h.ordering_key = m.ordering_key AND h.seq <> m.seq AND (o.place BETWEEN 1 AND 5 OR o.state = 4))
+                    WHERE h.ordering_key = m.ordering_key AND h.seq <> m.seq AND (o.place NOT IN (0, 6) OR o.state = 4))
 
 -- name: left_behind
 -- Plain messages that wait behind the mark, where no claim looks.

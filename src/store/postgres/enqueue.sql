@@ -1,5 +1,9 @@
 -- Adding and cancelling messages.
 
+-- fragment: ring
+-- Once for a whole bulk, when its first row is in.
+(SELECT {p}ring() WHERE :ring::boolean)
+
 -- name: insert_plain
 -- Messages that are due at once and have no key, priority or expiry. A column that is empty in all of them is NULL.
 INSERT INTO {p}message (seq, created_at, due_at, id, topic, correlation_id, causation_id, headers, payload)
@@ -10,14 +14,14 @@ SELECT n.seq, c.now, c.now, {p}numbered_id(n.id_start, n.seq), n.topic, coalesce
                   FROM unnest(:id_starts::text[], :topics::text[], :correlation_ids::text[], :causation_ids::text[],
                               :headers::text[], :payloads::bytea[])
                        AS u (id_start, topic, correlation_id, causation_id, headers, payload)) n
-RETURNING seq, id
+RETURNING seq, id, {{ring}}
 
 -- name: insert_one_plain
 INSERT INTO {p}message (seq, created_at, due_at, id, topic, correlation_id, causation_id, headers, payload)
 SELECT n.seq, n.now, n.now, {p}numbered_id(:id_start::text, n.seq), :topic::text, :correlation_id::text, :causation_id::text,
        :headers::text, :payload::bytea
   FROM (SELECT {p}next_number() AS seq, {p}clock(:now::bigint) AS now) n
-RETURNING seq, id
+RETURNING seq, id, {{ring}}
 
 -- name: insert_any
 -- A message with an id that exists already is left out; the caller counts.
@@ -41,7 +45,7 @@ SELECT n.seq, n.now, n.due_at,
     OR NOT EXISTS (SELECT FROM {p}message m
                     WHERE m.seq = ('x' || right(replace(n.id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.id)
     ON CONFLICT (id) WHERE own_id DO NOTHING
-RETURNING seq, id
+RETURNING seq, id, {{ring}}
 
 -- name: insert_deduplicated
 -- One message, unless its topic and key are known and their window is open: then no row comes back.
@@ -72,7 +76,7 @@ m AS (
                         WHERE m.seq = ('x' || right(replace(n.own_id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.own_id)
         ON CONFLICT (id) WHERE own_id DO NOTHING
     RETURNING seq, id)
-SELECT d.seq, d.id, EXISTS (SELECT FROM m) FROM d
+SELECT d.seq, d.id, EXISTS (SELECT FROM m), {{ring}} FROM d
 
 -- name: draw_numbers
 -- For a bulk whose messages are not added in their own order.

@@ -1,13 +1,14 @@
 -- What operators and retention do.
 
 -- name: redrive
--- The expiry is lifted: whoever redrives a message wants it to run. One with a key is parked, and admitted at once
--- if it is its key's head.
+-- The expiry is lifted: whoever redrives a message wants it to run. One with a key has arrived again, and is admitted
+-- at once if it is its key's head.
 UPDATE {p}message
    SET state = 0, due_at = (SELECT {p}clock(:now::bigint)) + :delay::bigint, expires_at = 0, attempts = 0, redrives = redrives + 1,
        finished_at = 0,
        place = CASE WHEN ordering_key <> '' THEN 3 WHEN :delay::bigint > 0 THEN 2 ELSE 1 END
  WHERE seq = :seq::bigint AND place = 6
+RETURNING (SELECT {p}ring())
 
 -- name: delete_dead
 DELETE FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place = 6 RETURNING seq
@@ -41,3 +42,9 @@ SELECT seq, ordering_key FROM {p}message WHERE place = 6 AND failed_at <= (SELEC
 DELETE FROM {p}dedup WHERE (topic, dedup_key) IN
     (SELECT topic, dedup_key FROM {p}dedup WHERE expires_at <= (SELECT {p}clock(:now::bigint)) ORDER BY expires_at LIMIT :limit::bigint
         FOR UPDATE SKIP LOCKED)
+
+-- name: pause
+INSERT INTO {p}paused (topic, since) VALUES (:topic::text, {p}clock(:now::bigint)) ON CONFLICT (topic) DO NOTHING
+
+-- name: resume
+DELETE FROM {p}paused WHERE topic = :topic::text RETURNING (SELECT {p}ring())

@@ -91,6 +91,21 @@ bool keeper::skip_key(std::string_view ordering_key)
     return changed;
 }
 
+bool keeper::pause(std::string_view topic)
+{
+    arguments with;
+    set_now(with, sql::pause::now, world_);
+    with.set_text(sql::pause::topic, topic);
+    return talk_.run(sql::pause::text, with).changed() == 1;
+}
+
+bool keeper::resume(std::string_view topic)
+{
+    arguments with;
+    with.set_text(sql::resume::topic, topic);
+    return talk_.run(sql::resume::text, with).changed() == 1;
+}
+
 std::size_t keeper::remove_finished(duration older_than, std::size_t limit)
 {
     using statement = sql::remove_finished;

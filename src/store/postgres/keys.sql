@@ -2,7 +2,7 @@
 -- lock of its key's row in `key_head`; the order of locks is batch, key heads (by key), messages.
 
 -- fragment: lowest_open
-(SELECT m.seq FROM {p}message m WHERE m.ordering_key = k.ordering_key AND m.ordering_key <> '' AND m.place BETWEEN 1 AND 5
+(SELECT m.seq FROM {p}message m WHERE m.ordering_key = k.ordering_key AND m.ordering_key <> '' AND m.place NOT IN (0, 6)
   ORDER BY m.ordering_key, m.seq LIMIT 1)
 
 -- name: arrivals
@@ -36,25 +36,25 @@ UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)
 WITH ended AS MATERIALIZED (
     SELECT k.ordering_key, {{lowest_open}} AS next
       FROM {p}key_head k LEFT JOIN {p}message o ON o.seq = k.seq
-     WHERE k.ordering_key = ANY (:keys::text[]) AND (o.seq IS NULL OR NOT (o.place BETWEEN 1 AND 5 OR o.state = 4))),
+     WHERE k.ordering_key = ANY (:keys::text[]) AND (o.seq IS NULL OR (o.place IN (0, 6) AND o.state <> 4))),
 {{move_on}}
 
 -- name: move_heads_of_on
 WITH ended AS MATERIALIZED (
     SELECT k.ordering_key, {{lowest_open}} AS next
       FROM {p}key_head k LEFT JOIN {p}message o ON o.seq = k.seq
-     WHERE k.seq = ANY (:seqs::bigint[]) AND (o.seq IS NULL OR NOT (o.place BETWEEN 1 AND 5 OR o.state = 4))),
+     WHERE k.seq = ANY (:seqs::bigint[]) AND (o.seq IS NULL OR (o.place IN (0, 6) AND o.state <> 4))),
 {{move_on}}
 
 -- name: reconsider_head
--- A dead head that comes back competes with those parked behind it.
+-- A dead head that comes back competes with those behind it.
 WITH ended AS MATERIALIZED (
     SELECT k.ordering_key, {{lowest_open}} AS next
       FROM {p}key_head k WHERE k.ordering_key = ANY (:keys::text[]) AND k.seq = :seq::bigint),
 {{move_on}}
 
 -- name: admit
--- Under the locks of their keys: a head may run when it is due, the others are parked behind it.
+-- Under the locks of their keys: a head may run when it is due, the others wait behind it.
 WITH placed AS (
     UPDATE {p}message m
        SET place = CASE WHEN h.seq <> m.seq THEN 4 WHEN m.due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END

@@ -75,11 +75,13 @@ void set_unless_empty(arguments& with, int parameter, std::span<const new_messag
 
 // What both bulk statements have; their parameters have the same names.
 template <typename Statement>
-void set_common(arguments& with, std::span<const new_message> messages, const environment& world)
+void set_common(arguments& with, std::span<const new_message> messages, const environment& world,
+                ringing bell)
 {
     const auto starts = id_starts(messages.size(), world);
     set_now(with, Statement::now, world);
-    with.set(Statement::id_starts, pieces_of(starts))
+    with.set_flag(Statement::ring, bell == ringing::yes)
+        .set(Statement::id_starts, pieces_of(starts))
         .set(Statement::topics, column<text>(messages, [](auto& m) { return m.topic; }))
         .set_bytes(Statement::payloads, column<text>(messages, [](auto& m) { return m.payload; }));
     set_unless_empty(with, Statement::correlation_ids, messages, &new_message::correlation_id);
@@ -87,12 +89,13 @@ void set_common(arguments& with, std::span<const new_message> messages, const en
     set_unless_empty(with, Statement::headers, messages, &new_message::headers_json);
 }
 
-insertion one_plain(const new_message& what, const environment& world)
+insertion one_plain(const new_message& what, const environment& world, ringing bell)
 {
     using statement = sql::insert_one_plain;
     insertion result{statement::text, {}};
     set_now(result.with, statement::now, world);
-    result.with.set_text(statement::id_start, id_starts(1, world))
+    result.with.set_flag(statement::ring, bell == ringing::yes)
+        .set_text(statement::id_start, id_starts(1, world))
         .set_text(statement::topic, what.topic)
         .set_text(statement::correlation_id, what.correlation_id)
         .set_text(statement::causation_id, what.causation_id)
@@ -101,21 +104,21 @@ insertion one_plain(const new_message& what, const environment& world)
     return result;
 }
 
-insertion many_plain(std::span<const new_message> messages, const environment& world)
+insertion many_plain(std::span<const new_message> messages, const environment& world, ringing bell)
 {
     insertion result{sql::insert_plain::text, {}};
-    set_common<sql::insert_plain>(result.with, messages, world);
+    set_common<sql::insert_plain>(result.with, messages, world, bell);
     return result;
 }
 
 insertion any(std::span<const new_message> messages, std::optional<std::int64_t> only_seq,
-              const environment& world)
+              const environment& world, ringing bell)
 {
     const std::vector<number_or_none> numbers(messages.size(), only_seq);
     using statement = sql::insert_any;
     insertion result{statement::text, {}};
     auto& with = result.with;
-    set_common<statement>(with, messages, world);
+    set_common<statement>(with, messages, world, bell);
     with.set(statement::seqs, std::span<const number_or_none>(numbers))
         .set_ids(statement::ids,
                  column<std::optional<message_id>>(messages, [](auto& m) { return m.id; }))
@@ -142,21 +145,23 @@ bool is_plain(const contract::new_message& what)
            !what.due && !what.expiry;
 }
 
-insertion insertion_of(std::span<const contract::new_message> messages, const environment& world)
+insertion insertion_of(std::span<const contract::new_message> messages, const environment& world,
+                       ringing bell)
 {
     if (!std::ranges::all_of(messages, is_plain))
-        return any(messages, std::nullopt, world);
-    return messages.size() == 1 ? one_plain(messages.front(), world) : many_plain(messages, world);
+        return any(messages, std::nullopt, world, bell);
+    return messages.size() == 1 ? one_plain(messages.front(), world, bell)
+                                : many_plain(messages, world, bell);
 }
 
 insertion insertion_of(const contract::new_message& what, std::int64_t seq,
-                       const environment& world)
+                       const environment& world, ringing bell)
 {
-    return any({&what, 1}, seq, world);
+    return any({&what, 1}, seq, world, bell);
 }
 
 arguments deduplicated(const contract::new_message& what, std::optional<std::int64_t> seq,
-                       const environment& world)
+                       const environment& world, ringing bell)
 {
     using statement = sql::insert_deduplicated;
     const auto set_number = [](arguments& with, int parameter, const number_or_none& value) {
@@ -165,7 +170,8 @@ arguments deduplicated(const contract::new_message& what, std::optional<std::int
     };
     arguments with;
     set_now(with, statement::now, world);
-    with.set_text(statement::id_start, id_starts(1, world))
+    with.set_flag(statement::ring, bell == ringing::yes)
+        .set_text(statement::id_start, id_starts(1, world))
         .set_text(statement::topic, what.topic)
         .set_text(statement::dedup_key, what.dedup_key)
         .set(statement::dedup_window, what.dedup_window)

@@ -44,6 +44,17 @@ arguments claim_arguments(const contract::claim_request& request, std::int64_t f
     return with;
 }
 
+arguments unpark_arguments(const contract::claim_request& request, const environment& world)
+{
+    using statement = sql::unpark;
+    const std::vector<std::string_view> topics(request.unpark.begin(), request.unpark.end());
+    arguments with;
+    set_now(with, statement::now, world);
+    with.set(statement::topics, topics)
+        .set(statement::limit, static_cast<std::int64_t>(request.limit));
+    return with;
+}
+
 arguments named(std::string_view worker)
 {
     arguments with;
@@ -192,7 +203,7 @@ batch queue::claim_and_commit(const contract::claim_request& request)
         talk_.db().known_worker = request.worker;
     }
     const auto from = front_.front(world_.clock->monotonic());
-    if (from && request.start >= request.limit)
+    if (from && request.start >= request.limit && request.unpark.empty())
         if (auto plain = claim_plain(request, *from); !plain.empty())
             return plain;
     return claim_by_walking(request);
@@ -237,7 +248,8 @@ batch queue::take(const rows& claimed, const contract::claim_request& request)
     return read_batch(claimed, request.lease);
 }
 
-// From the lowest message that may still wait, looking what else has to be done.
+// From the lowest message that may still wait, looking what else has to be done. If messages that
+// were put aside come back, that is part of the same transaction, and so are the chores before it.
 batch queue::claim_by_walking(const contract::claim_request& request)
 {
     const auto began = world_.clock->monotonic();
@@ -249,9 +261,15 @@ batch queue::claim_by_walking(const contract::claim_request& request)
     look.set(sql::look::seen_before, sighting.seen_before)
         .set(sql::look::seen_to, sighting.seen_to)
         .set(sql::look::low, from);
-    const auto first = claim_arguments(request, from, false, world_);
+    const bool unparks = !request.unpark.empty();
+    const auto unpark = unpark_arguments(request, world_);
+    const auto first = claim_arguments(request, from, unparks, world_);
     arguments own;
     own.set_flag(sql::own_transaction::draw, front_.wants_sighting());
+    if (unparks) {
+        do_chores(request.limit);
+        talk_.run(sql::unpark::text, unpark);
+    }
     const auto results = talk_.run_all_and_commit(
         {{sql::look::text, look}, {sql::claim::text, first}, {sql::own_transaction::text, own}});
     const auto& seen = results[0];
@@ -266,7 +284,7 @@ batch queue::claim_by_walking(const contract::claim_request& request)
         front_.walked(began, world_.clock->monotonic());
         return take(results[1], request);
     }
-    if (!chores)
+    if (unparks || !chores)
         return {};
     do_chores(request.limit); // in a transaction that begins with them
     const auto again = claim_arguments(request, from, true, world_);
@@ -278,6 +296,8 @@ batch queue::claim(const contract::claim_request& request)
 {
     talk_.run(sql::know_worker::text, named(request.worker));
     do_chores(request.limit);
+    if (!request.unpark.empty())
+        talk_.run(sql::unpark::text, unpark_arguments(request, world_));
     const auto with = claim_arguments(request, front_.low(), true, world_);
     return read_batch(talk_.run(sql::claim::text, with), request.lease);
 }

@@ -7,7 +7,7 @@ EXISTS (SELECT FROM {p}message WHERE place = 3)
 EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint)))
 
 -- fragment: has_late
-EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint)))
+EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) AND expires_at <= (SELECT {p}clock(:now::bigint)))
 
 -- name: look
 -- What has to be done before a claim can choose; the newest number given out; and where the search may begin from now
@@ -40,8 +40,22 @@ UPDATE {p}message SET place = 1
  WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint))
                           ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
+-- name: unpark
+-- Of the messages that were put aside, the oldest of these topics wait again; when they were due does not change. They
+-- stay open, and heads of their keys, all the while: no lock but their own is needed. Late ones are left to expire.
+-- (With a plain = the server may take the order of numbers for as good, and walk past all other topics.)
+UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
+ WHERE seq = ANY (ARRAY (SELECT aside.seq
+                           FROM (SELECT DISTINCT topic FROM unnest(:topics::text[]) AS u (topic)) t,
+                                LATERAL (SELECT m.seq FROM {p}message m
+                                          WHERE m.place >= 7 AND m.topic >= t.topic AND m.topic <= t.topic
+                                            AND (m.expires_at = 0 OR m.expires_at > (SELECT {p}clock(:now::bigint)))
+                                          ORDER BY m.topic, m.seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED) aside
+                          ORDER BY aside.seq LIMIT :limit::bigint))
+
 -- name: claim_plain
--- What happens most: nothing but plain messages is due, and all of them start. Nothing is claimed otherwise.
+-- What happens most: nothing but plain messages is due, and all of them start. Nothing is claimed otherwise. A plain row
+-- that changes is plain no more, so one that is locked is where this statement saw it, and is found again there.
 WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 locked AS MATERIALIZED (
     SELECT ctid AS tid, seq FROM {p}message
@@ -61,22 +75,22 @@ UPDATE {p}message m
 RETURNING m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers, m.fence, m.started_at
 
 -- name: claim
--- Rows are locked before the fence is drawn, so that the fences of a message only grow; a locked row stays where it
--- is, so its place in the table finds it again. Nothing is claimed while
--- there are chores, unless :anyway.
+-- Rows are locked before the fence is drawn, so that the fences of a message only grow. They are found again by their
+-- numbers: a row that somebody changed since this statement began is locked in its newest form, which its place in the
+-- table leads to but this statement's view does not show. Nothing is claimed while there are chores, unless :anyway.
 WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 free AS MATERIALIZED (SELECT :anyway::boolean OR NOT ({{has_arrivals}} OR {{has_ripe}} OR {{has_late}}) AS yes),
 due AS MATERIALIZED (
-    SELECT ctid AS tid, seq, priority, due_at, place FROM {p}message
+    SELECT seq, priority, due_at, place FROM {p}message
      WHERE (SELECT yes FROM free) AND place = 1 AND due_at <= (SELECT now FROM clock)
        AND (expires_at = 0 OR expires_at > (SELECT now FROM clock))
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 plain AS MATERIALIZED (
-    SELECT ctid AS tid, seq, priority, due_at, place FROM {p}message
+    SELECT seq, priority, due_at, place FROM {p}message
      WHERE (SELECT yes FROM free) AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 picked AS MATERIALIZED (
-    SELECT tid, seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
+    SELECT seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
       FROM (SELECT * FROM due UNION ALL SELECT * FROM plain) both_kinds
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint),
 batch AS MATERIALIZED (
@@ -96,8 +110,8 @@ UPDATE {p}message m
        state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
        place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
-  FROM unnest(ARRAY (SELECT tid FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (tid, ordinal), batch b, clock c
- WHERE m.ctid = p.tid
+  FROM unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
+ WHERE m.seq = p.seq
 RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.ordering_key, m.correlation_id,
           m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
 
@@ -178,20 +192,24 @@ settled AS (
 {{close_batch}}
 
 -- name: settle_any
--- :states are those of the table: 0 tries again (after a delay, or at its old time), 4 and 5 are dead, 6 is done.
+-- :states are those of the table: 0 waits again (after a delay, or at its old time), 4 and 5 are dead, 6 is done. A
+-- message is :unharmed where there is a number: its start is taken back, and it goes to that place, or into the queue
+-- for 0.
 {{own_batch}},
 c AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 settled AS (
     UPDATE {p}message m
        SET state = CASE WHEN w.state = 4 AND m.ordering_key = '' THEN 5 ELSE w.state END,
-           place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0
+           place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0 WHEN w.unharmed > 0 THEN w.unharmed
                         WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
            due_at = coalesce(c.now + w.delay, m.due_at),
            finished_at = CASE WHEN w.state = 0 THEN 0 ELSE c.now END,
+           attempts = m.attempts - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
            errors = m.errors + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
            failed_at = CASE WHEN w.error IS NULL THEN m.failed_at ELSE c.now END,
            last_error = coalesce(w.error, m.last_error)
-      FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[]) AS w (seq, state, delay, error), c
+      FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[], :unharmed::bigint[])
+           AS w (seq, state, delay, error, unharmed), c
      WHERE m.seq = w.seq AND m.fence = (SELECT fence FROM b) AND m.state IN (2, 3)
     RETURNING m.seq),
 {{close_batch}}
@@ -213,12 +231,12 @@ SELECT m.seq, m.state, m.topic, m.id, m.attempts FROM {p}batch b,
 
 -- name: late
 SELECT seq, ordering_key FROM {p}message
- WHERE expires_at <> 0 AND place BETWEEN 1 AND 4 AND expires_at <= (SELECT {p}clock(:now::bigint))
+ WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) AND expires_at <= (SELECT {p}clock(:now::bigint))
  ORDER BY expires_at LIMIT :limit::bigint
 
 -- name: expire
 UPDATE {p}message SET state = 8, place = 0, finished_at = (SELECT {p}clock(:now::bigint))
- WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place BETWEEN 1 AND 4
+ WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place NOT IN (0, 5, 6)
                           ORDER BY seq FOR UPDATE SKIP LOCKED))
 RETURNING seq
 

@@ -3,7 +3,7 @@
 -- fragment: head
 coalesce((SELECT h.seq FROM {p}key_head h WHERE h.ordering_key = m.ordering_key),
          (SELECT o.seq FROM {p}message o WHERE o.ordering_key = m.ordering_key AND o.ordering_key <> ''
-             AND o.place BETWEEN 1 AND 5 ORDER BY o.ordering_key, o.seq LIMIT 1))
+             AND o.place NOT IN (0, 6) ORDER BY o.ordering_key, o.seq LIMIT 1))
 
 -- fragment: waits
 (m.place = 4 OR (m.place = 3 AND m.seq <> {{head}}))
@@ -32,6 +32,9 @@ SELECT m.seq FROM {p}message m
  WHERE m.place BETWEEN 1 AND 5 AND m.place <= 4 AND {{waits}} = :waits::boolean AND {{filter}}
  ORDER BY m.seq LIMIT :limit::bigint
 
+-- name: seqs_of_parked
+SELECT m.seq FROM {p}message m WHERE m.place >= 7 AND {{filter}} ORDER BY m.seq LIMIT :limit::bigint
+
 -- name: seqs_of_claimed
 SELECT m.seq FROM {p}batch b,
        LATERAL (SELECT * FROM {p}message p WHERE p.seq BETWEEN b.plain_from AND b.plain_to AND p.place = 0
@@ -47,12 +50,15 @@ SELECT m.seq FROM {p}message m WHERE m.place = 6 AND {{filter}} ORDER BY m.seq L
 SELECT m.seq, m.id, m.created_at, m.due_at, m.expires_at, m.fence, m.started_at, m.finished_at, m.failed_at, m.attempts, m.state,
        {{waits}}, coalesce((SELECT w.name FROM {p}worker w WHERE w.id = m.worker), ''), m.priority, m.errors, m.redrives, m.topic, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
        m.last_error, octet_length(m.payload), CASE WHEN :with_payload::boolean THEN m.payload END,
-       (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3))
+       (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3)), m.place
   FROM {p}message m WHERE m.seq = ANY (:seqs::bigint[]) ORDER BY m.seq
 
 -- name: count_queue
 SELECT {{waits}}, m.due_at > (SELECT {p}clock(:now::bigint)), count(*), min(m.due_at)
   FROM {p}message m WHERE m.place BETWEEN 1 AND 5 AND m.place <= 4 GROUP BY 1, 2
+
+-- name: count_parked
+SELECT count(*) FROM {p}message WHERE place >= 7
 
 -- name: count_dead
 SELECT count(*), count(*) FILTER (WHERE state = 4) FROM {p}message WHERE place = 6
@@ -80,9 +86,39 @@ SELECT {p}clock(:now::bigint)
 -- name: blocked_keys
 SELECT m.ordering_key, m.id, m.topic, m.last_error, m.finished_at,
        (SELECT count(*) FROM {p}message w WHERE w.ordering_key = m.ordering_key AND w.ordering_key <> ''
-           AND w.place BETWEEN 1 AND 5)
+           AND w.place NOT IN (0, 6))
   FROM {p}message m WHERE m.place = 6 AND m.state = 4 ORDER BY m.finished_at LIMIT :limit::bigint
 
 -- name: blocker_of
 SELECT m.id, m.seq FROM {p}key_head h JOIN {p}message m ON m.seq = h.seq
  WHERE h.ordering_key = :ordering_key::text AND m.state = 4
+
+-- name: outlook
+-- What an idle worker has to know, in rows of three kinds: 0 whether something is to be done, and when it will be; 1 a
+-- topic with messages put aside, and why its first one is; 2 a paused topic. Topics are skipped through, each with one
+-- look at the index, however many of their messages there are.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
+soonest AS MATERIALIZED (
+    SELECT least((SELECT due_at FROM {p}message WHERE place = 2 ORDER BY due_at LIMIT 1),
+                 (SELECT expires_at FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) ORDER BY expires_at LIMIT 1),
+                 (SELECT lease_until FROM {p}batch ORDER BY lease_until LIMIT 1)) AS instant),
+aside (topic, place) AS (
+    (SELECT topic, place FROM {p}message WHERE place >= 7 ORDER BY topic, seq LIMIT 1)
+     UNION ALL
+    SELECT next.topic, next.place
+      FROM aside a,
+           LATERAL (SELECT m.topic, m.place FROM {p}message m WHERE m.place >= 7 AND m.topic > a.topic
+                     ORDER BY m.topic, m.seq LIMIT 1) next)
+SELECT 0::bigint, '',
+       (s.instant <= c.now OR {{has_arrivals}}
+        OR EXISTS (SELECT FROM {p}message WHERE place = 1 AND due_at <= c.now)
+        OR EXISTS (SELECT FROM {p}message WHERE seq > greatest(:low::bigint, (SELECT low FROM {p}mark)) AND state = 0 AND place = 0))::integer::bigint,
+       s.instant - c.now
+  FROM soonest s, clock c
+ UNION ALL
+SELECT 1, topic, place, NULL FROM aside
+ UNION ALL
+(SELECT 2, topic, since, NULL FROM {p}paused ORDER BY topic)
+
+-- name: pauses
+SELECT topic, since FROM {p}paused ORDER BY topic

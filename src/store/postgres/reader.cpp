@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace posthorn::postgres {
 namespace {
@@ -75,7 +76,8 @@ message_record read_record(const rows& found, int row)
     result.finished_at = found.time_or_none(row, 7);
     result.failed_at = found.time_or_none(row, 8);
     result.attempts = static_cast<int>(found.integer(row, 9));
-    result.state = state_of(state, found.yes(row, 11));
+    result.parked_for = reason_of(found.integer(row, 25));
+    result.state = result.parked_for ? message_state::parked : state_of(state, found.yes(row, 11));
     result.started = state == row_state::started;
     result.blocks_key = state == row_state::dead_blocking;
     result.worker = found.text(row, 12);
@@ -135,6 +137,7 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
         return contract::merged(seqs_in_queue(talk_, filter, false),
                                 seqs<sql::seqs_of_plain>(talk_, filter), filter.limit);
     case message_state::waiting: return seqs_in_queue(talk_, filter, true);
+    case message_state::parked: return seqs<sql::seqs_of_parked>(talk_, filter);
     case message_state::claimed: return seqs<sql::seqs_of_claimed>(talk_, filter);
     case message_state::dead: return seqs<sql::seqs_of_dead>(talk_, filter);
     case message_state::done: return seqs_in_state(talk_, filter, row_state::done);
@@ -157,7 +160,8 @@ store_stats reader::count()
                                     {sql::count_plain::text, plain},
                                     {sql::count_queue::text, queue},
                                     {sql::count_dead::text, {}},
-                                    {sql::count_open::text, {}}});
+                                    {sql::count_open::text, {}},
+                                    {sql::count_parked::text, {}}});
     result.ready = all[1].integer(0, 0);
     result.exact = result.ready <= contract::countable_max;
     if (!result.exact)
@@ -179,6 +183,7 @@ store_stats reader::count()
     result.dead = all[3].integer(0, 0);
     result.blocked_keys = all[3].integer(0, 1);
     result.claimed = all[4].integer(0, 0);
+    result.parked = all[5].integer(0, 0);
     if (oldest)
         result.oldest_ready = std::max(all[0].time(0, 0) - *oldest, duration::zero());
     count_finished(result);
@@ -193,7 +198,7 @@ void reader::count_finished(store_stats& into)
     if (given_out > contract::countable_max && believed > contract::countable_max) {
         into.exact = false;
         into.done = std::max<std::int64_t>(0, believed - into.ready - into.delayed - into.waiting -
-                                                  into.claimed - into.dead);
+                                                  into.parked - into.claimed - into.dead);
         return;
     }
     const auto found = talk_.run(sql::count_finished::text);
@@ -228,6 +233,50 @@ std::optional<message_id> reader::blocker_of(std::string_view ordering_key)
     with.set_text(sql::blocker_of::ordering_key, ordering_key);
     const auto found = talk_.run(sql::blocker_of::text, with);
     return found.empty() ? std::nullopt : std::optional{found.id(0, 0)};
+}
+
+contract::outlook reader::outlook()
+{
+    return outlook_from(talk_.run(sql::outlook::text, outlook_arguments(front_, world_)));
+}
+
+std::vector<pause_record> reader::pauses()
+{
+    const auto found = talk_.run(sql::pauses::text);
+    std::vector<pause_record> result;
+    for (int row = 0; row < found.size(); ++row)
+        result.push_back({.topic = std::string(found.text(row, 0)), .since = found.time(row, 1)});
+    return result;
+}
+
+arguments outlook_arguments(const frontier& front, const environment& world)
+{
+    arguments with;
+    set_now(with, sql::outlook::now, world);
+    with.set(sql::outlook::low, front.low());
+    return with;
+}
+
+contract::outlook outlook_from(const rows& found)
+{
+    contract::outlook result;
+    for (int row = 0; row < found.size(); ++row) {
+        auto topic = std::string(found.text(row, 1));
+        const auto value = found.integer(row, 2);
+        switch (found.integer(row, 0)) {
+        case 0:
+            result.due = value != 0;
+            if (!found.is_null(row, 3))
+                result.next = std::max(duration{found.integer(row, 3)}, duration::zero());
+            break;
+        case 1:
+            result.parked.push_back(
+                {std::move(topic), reason_of(value).value_or(park_reason::no_handler)});
+            break;
+        default: result.pauses.push_back({std::move(topic), timestamp{duration{value}}});
+        }
+    }
+    return result;
 }
 
 } // namespace posthorn::postgres

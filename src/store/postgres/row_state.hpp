@@ -1,9 +1,11 @@
-// The numbers of the `state` column, and what they mean outside.
+// The numbers of the columns `state` and `place`, and what they mean outside.
 #pragma once
 
+#include <posthorn/delivery.hpp>
 #include <posthorn/message_state.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace posthorn::postgres {
 
@@ -37,6 +39,28 @@ enum class row_state : std::int64_t {
 [[nodiscard]] constexpr std::int64_t number(row_state row) noexcept
 {
     return static_cast<std::int64_t>(row);
+}
+
+/// The places from here on are those of messages that were put aside.
+inline constexpr std::int64_t first_place_aside = 7;
+
+[[nodiscard]] constexpr std::int64_t place_aside(park_reason why) noexcept
+{
+    switch (why) {
+    case park_reason::no_handler: return first_place_aside;
+    case park_reason::paused: return first_place_aside + 1;
+    case park_reason::at_limit: return first_place_aside + 2;
+    }
+    return first_place_aside;
+}
+
+/// Why a message in this place was put aside; nothing if it was not.
+[[nodiscard]] constexpr std::optional<park_reason> reason_of(std::int64_t place) noexcept
+{
+    for (const auto each : {park_reason::no_handler, park_reason::paused, park_reason::at_limit})
+        if (place_aside(each) == place)
+            return each;
+    return std::nullopt;
 }
 
 } // namespace posthorn::postgres

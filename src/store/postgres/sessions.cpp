@@ -33,19 +33,29 @@ void leave_clean(pool& to, pool::turn& which) noexcept
 
 owned_session::owned_session(pool& from, conversation::purpose why,
                              const posthorn::environment& world, const posthorn::limits& bounds,
-                             frontier& front)
-    : owned_session(from, take_alive(from), why, world, bounds, front)
+                             frontier& front, contract::doorbell* bell)
+    : owned_session(from, take_alive(from), why, world, bounds, front, bell)
 {}
 
 owned_session::owned_session(pool& from, pool::turn turn, conversation::purpose why,
                              const posthorn::environment& world, const posthorn::limits& bounds,
-                             frontier& front)
-    : session_base(*turn, why, world, bounds, front), pool_(from), turn_(std::move(turn))
+                             frontier& front, contract::doorbell* bell)
+    : session_base(*turn, why, world, bounds, front),
+      pool_(from),
+      turn_(std::move(turn)),
+      bell_(bell)
 {}
 
 owned_session::~owned_session()
 {
     leave_clean(pool_, turn_);
+}
+
+void owned_session::commit()
+{
+    talk_.commit();
+    if (bell_ != nullptr && writer().has_added())
+        bell_->ring();
 }
 
 } // namespace posthorn::postgres

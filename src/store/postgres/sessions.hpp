@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/keeper.hpp"
@@ -19,22 +20,29 @@ using pool = contract::connection_pool<connection>;
 class session_base : public contract::session {
 public:
     session_base(connection& db, conversation::purpose why, const posthorn::environment& world,
-                 const posthorn::limits& bounds, frontier& front)
+                 const posthorn::limits& bounds, frontier& front, ringing bell = ringing::yes)
         : talk_(db, why),
           world_(world),
           bounds_(bounds),
-          writer_(talk_, world),
+          writer_(talk_, world, bell),
           queue_(talk_, world, front),
-          reader_(talk_, world),
+          reader_(talk_, world, front),
           keeper_(talk_, world)
     {}
 
-    contract::message_writer& writer() override { return writer_; }
+    postgres::writer& writer() override { return writer_; }
     postgres::queue& queue() override { return queue_; }
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
+
+    /// The connection, with the transaction begun on it.
+    [[nodiscard]] virtual PGconn* native()
+    {
+        talk_.begin();
+        return talk_.db().handle();
+    }
 
 protected:
     conversation talk_;
@@ -51,20 +59,22 @@ private:
 /// A transaction of our own.
 class owned_session final : public session_base {
 public:
+    /// `bell` is rung when messages were added, if there is one.
     owned_session(pool& from, conversation::purpose why, const posthorn::environment& world,
-                  const posthorn::limits& bounds, frontier& front);
+                  const posthorn::limits& bounds, frontier& front, contract::doorbell* bell);
     ~owned_session() override;
 
-    void commit() override { talk_.commit(); }
+    void commit() override;
     void rollback() override { talk_.rollback(); }
 
 private:
     owned_session(pool& from, pool::turn turn, conversation::purpose why,
                   const posthorn::environment& world, const posthorn::limits& bounds,
-                  frontier& front);
+                  frontier& front, contract::doorbell* bell);
 
     pool& pool_;
     pool::turn turn_;
+    contract::doorbell* bell_;
 };
 
 /// A connection from the pool that the server has not left.

@@ -5,6 +5,7 @@
 #include "store/postgres/statements.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,6 +21,25 @@ std::int64_t state_for(const core::decision& what)
         return number(what.blocks_key ? row_state::dead_blocking : row_state::dead);
     default: return number(row_state::ready);
     }
+}
+
+// Where a message goes that is none the worse for this delivery: 0 is the queue.
+std::optional<std::int64_t> place_unharmed(const core::decision& what)
+{
+    switch (what.become) {
+    case settled_as::released: return 0;
+    case settled_as::parked: return place_aside(what.reason);
+    default: return std::nullopt;
+    }
+}
+
+// Nothing: it stays due when it was.
+std::optional<std::int64_t> delay_of(const core::decision& what)
+{
+    const bool postponed = what.become == settled_as::released && what.delay > duration::zero();
+    if (what.become != settled_as::retrying && !postponed)
+        return std::nullopt;
+    return what.delay.count();
 }
 
 template <typename Statement>
@@ -96,20 +116,21 @@ void settling::add_mixed(std::string_view owner, fence number,
     std::vector<std::int64_t> states;
     std::vector<std::optional<std::int64_t>> delays;
     std::vector<std::string_view> errors;
+    std::vector<std::optional<std::int64_t>> unharmed;
     for (const auto* each : what) {
         const auto& decision = each->what;
-        const bool retrying = decision.become == settled_as::retrying;
         seqs.push_back(each->receipt.position);
         states.push_back(state_for(decision));
-        delays.push_back(retrying ? std::optional{decision.delay.count()} : std::nullopt);
-        errors.push_back(decision.become == settled_as::released ? std::string_view{}
-                                                                 : decision.error);
+        delays.push_back(delay_of(decision));
+        unharmed.push_back(place_unharmed(decision));
+        errors.push_back(unharmed.back() ? std::string_view{} : decision.error);
     }
     prepared added{statement::text, own_batch<statement>(owner, number, world), true, seqs};
     added.with.set(statement::seqs, std::span<const std::int64_t>(seqs))
         .set(statement::states, std::span<const std::int64_t>(states))
         .set(statement::delays, std::span<const std::optional<std::int64_t>>(delays))
-        .set_or_null(statement::errors, errors);
+        .set_or_null(statement::errors, errors)
+        .set(statement::unharmed, std::span<const std::optional<std::int64_t>>(unharmed));
     statements_.push_back(std::move(added));
 }
 

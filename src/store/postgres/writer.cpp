@@ -3,7 +3,6 @@
 
 #include "store/contract/numbered_id.hpp"
 #include "store/postgres/key_heads.hpp"
-#include "store/postgres/new_rows.hpp"
 #include "store/postgres/row_state.hpp"
 #include "store/postgres/statements.hpp"
 #include <posthorn/error.hpp>
@@ -80,12 +79,13 @@ std::vector<enqueued> insert_at_once(connection& db,
                                      std::span<const contract::new_message> messages,
                                      const environment& world)
 {
-    const auto [which, with] = insertion_of(messages, world);
+    const auto [which, with] = insertion_of(messages, world, ringing::yes);
     return answers(db.run(which, with, commit_sent::yes), messages);
 }
 
 std::vector<enqueued> writer::insert(std::span<const contract::new_message> messages)
 {
+    added_ = true;
     if (std::ranges::any_of(messages, has_own_id) &&
         (messages.size() > 1 || has_dedup_key(messages.front())))
         return insert_or_undo(messages);
@@ -111,7 +111,7 @@ std::vector<enqueued> writer::insert_together(std::span<const contract::new_mess
 {
     if (std::ranges::any_of(messages, has_dedup_key))
         return insert_one_by_one(messages);
-    const auto [which, with] = insertion_of(messages, world_);
+    const auto [which, with] = insertion_of(messages, world_, bell_);
     return answers(talk_.run(which, with), messages);
 }
 
@@ -129,15 +129,15 @@ std::vector<enqueued> writer::insert_one_by_one(std::span<const contract::new_me
     for (const auto i : in_locking_order(messages)) {
         const auto& each = messages[i];
         if (!has_dedup_key(each)) {
-            const auto [which, with] = insertion_of(each, numbers[i], world_);
+            const auto [which, with] = insertion_of(each, numbers[i], world_, bell_);
             result[i] = answers(talk_.run(which, with), {&each, 1}).front();
             continue;
         }
         arguments key;
         key.set_text(sql::find_dedup::topic, each.topic)
             .set_text(sql::find_dedup::dedup_key, each.dedup_key);
-        const auto with =
-            deduplicated(each, numbers.empty() ? std::nullopt : std::optional{numbers[i]}, world_);
+        const auto with = deduplicated(
+            each, numbers.empty() ? std::nullopt : std::optional{numbers[i]}, world_, bell_);
         const auto both =
             talk_.run_all({{sql::insert_deduplicated::text, with}, {sql::find_dedup::text, key}});
         const auto& added = both[0];

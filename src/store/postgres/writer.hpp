@@ -3,15 +3,20 @@
 
 #include "store/contract/message_writer.hpp"
 #include "store/postgres/conversation.hpp"
+#include "store/postgres/new_rows.hpp"
 
 namespace posthorn::postgres {
 
 class writer final : public contract::message_writer {
 public:
-    writer(conversation& talk, const environment& world) : talk_(talk), world_(world) {}
+    writer(conversation& talk, const environment& world, ringing bell)
+        : talk_(talk), world_(world), bell_(bell)
+    {}
 
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
     cancel_answer cancel(message_id id) override;
+
+    [[nodiscard]] bool has_added() const noexcept { return added_; }
 
 private:
     std::vector<enqueued> insert_together(std::span<const contract::new_message> messages);
@@ -20,6 +25,8 @@ private:
 
     conversation& talk_;
     const environment& world_;
+    ringing bell_;
+    bool added_ = false;
 };
 
 /// Whether one statement adds them, so that no transaction is needed around it.

@@ -4,6 +4,7 @@
 #include "store/contract/message_queue.hpp"
 #include "store/sqlite/schema.hpp"
 #include "store/sqlite/sessions.hpp"
+#include "store/sqlite/watch.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/sqlite.hpp>
 
@@ -66,7 +67,7 @@ backend::backend(location where, const store_options& options)
 std::unique_ptr<contract::session> backend::begin()
 {
     return std::make_unique<owned_session>(writers_.take(), owned_session::purpose::write,
-                                           options_.environment, options_.limits);
+                                           options_.environment, options_.limits, doorbell_.get());
 }
 
 std::unique_ptr<contract::session> backend::read()
@@ -82,7 +83,7 @@ batch backend::claim(const contract::claim_request& request)
     {
         owned_session look(where_.in_memory() ? writers_.take() : readers_.take(),
                            owned_session::purpose::read, options_.environment, options_.limits);
-        if (!look.queue().any_due())
+        if (!look.queue().any_due(request.unpark))
             return {};
     }
     for (;;) {
@@ -94,6 +95,20 @@ batch backend::claim(const contract::claim_request& request)
         if (!more_to_pass)
             return result;
     }
+}
+
+// Within this process a commit rings; for others, a look at the file's counter of commits is cheap
+// enough to be taken often.
+std::unique_ptr<contract::bell> backend::make_bell()
+{
+    if (where_.in_memory()) // nobody else can reach it
+        return std::make_unique<contract::polling_bell>(doorbell_, contract::polling_bell::pace{},
+                                                        [] { return false; });
+    const contract::polling_bell::pace often{.cap = std::chrono::milliseconds{20}};
+    return std::make_unique<contract::polling_bell>(
+        doorbell_, often,
+        // Shared because a std::function must be copyable; nobody else has it.
+        [others = std::make_shared<watch>(where_)] { return others->changed(); });
 }
 
 store open(std::string_view url, const store_options& options)

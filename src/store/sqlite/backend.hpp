@@ -3,6 +3,7 @@
 
 #include "store/contract/backend.hpp"
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/polling_bell.hpp"
 #include "store/sqlite/location.hpp"
 
 #include <memory>
@@ -16,6 +17,7 @@ public:
     std::unique_ptr<contract::session> begin() override;
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
+    std::unique_ptr<contract::bell> make_bell() override;
 
     const posthorn::environment& environment() const override { return options_.environment; }
     const posthorn::limits& limits() const override { return options_.limits; }
@@ -25,6 +27,9 @@ private:
     store_options options_;
     contract::connection_pool<connection> writers_;
     contract::connection_pool<connection> readers_;
+
+    // Shared with the bells, which may be around for longer.
+    std::shared_ptr<contract::doorbell> doorbell_ = std::make_shared<contract::doorbell>();
 };
 
 } // namespace posthorn::sqlite

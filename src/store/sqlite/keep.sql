@@ -14,6 +14,12 @@ DELETE FROM {p}queue WHERE seq = :seq AND state >= 3 RETURNING ordering_key
 -- name: skip_key
 UPDATE {p}queue SET state = 4 WHERE ordering_key = :ordering_key AND state = 3
 
+-- name: pause
+INSERT INTO {p}paused (topic, since) VALUES (:topic, :since) ON CONFLICT (topic) DO NOTHING
+
+-- name: resume
+DELETE FROM {p}paused WHERE topic = :topic
+
 -- name: removable_finished
 SELECT seq FROM {p}finished WHERE finished_at <= :until ORDER BY finished_at LIMIT :limit
 

@@ -73,6 +73,22 @@ bool keeper::skip_key(std::string_view ordering_key)
     return was_blocked;
 }
 
+bool keeper::pause(std::string_view topic)
+{
+    using statement = sql::pause;
+    db_.use(statement::text)
+        .bind_text(statement::topic, topic)
+        .bind(statement::since, world_.clock->now())
+        .run();
+    return db_.changes() > 0;
+}
+
+bool keeper::resume(std::string_view topic)
+{
+    db_.use(sql::resume::text).bind_text(sql::resume::topic, topic).run();
+    return db_.changes() > 0;
+}
+
 std::size_t keeper::remove_finished(duration older_than, std::size_t limit)
 {
     const auto late =

@@ -1,4 +1,4 @@
-// Dead letters, blocked keys and retention on SQLite.
+// Dead letters, blocked keys, pauses and retention on SQLite.
 #pragma once
 
 #include "store/contract/message_keeper.hpp"
@@ -13,6 +13,8 @@ public:
     bool redrive(message_id id, duration delay) override;
     bool purge(message_id id) override;
     bool skip_key(std::string_view ordering_key) override;
+    bool pause(std::string_view topic) override;
+    bool resume(std::string_view topic) override;
     std::size_t remove_finished(duration older_than, std::size_t limit) override;
     std::size_t remove_dead(duration older_than, std::size_t limit) override;
     std::size_t forget_dedup_keys(std::size_t limit) override;

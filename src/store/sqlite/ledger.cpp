@@ -44,14 +44,19 @@ void ledger::forget(const batch_record::member& which)
 void ledger::requeue(const batch_record::member& which, const core::decision& what,
                      const delivery_trace& trace, timestamp now)
 {
-    const bool released = what.become == settled_as::released;
+    const bool parks = what.become == settled_as::parked;
     const bool dies = what.become == settled_as::dead;
-    const bool counts = !released && trace.started_at.has_value();
-    const bool failed = !released && !what.error.empty();
+    const bool retries = what.become == settled_as::retrying;
+    // What is unharmed never started: a start that was recorded is taken back.
+    const bool unharmed = parks || what.become == settled_as::released;
+    const bool failed = !unharmed && !what.error.empty();
+    const bool postponed = what.become == settled_as::released && what.delay > duration::zero();
     const auto none = std::optional<timestamp>{};
-    const auto due_at =
-        what.become == settled_as::retrying ? std::optional{now + what.delay} : none;
-    const auto state = !dies             ? row_state::ready
+    const auto started_at = unharmed ? none : trace.started_at;
+    const auto due_at = retries || postponed ? std::optional{now + what.delay} : none;
+    const auto error = failed ? std::string_view(what.error) : std::string_view{};
+    const auto state = parks             ? parked_for(what.reason)
+                       : !dies           ? row_state::ready
                        : what.blocks_key ? row_state::dead_blocking
                                          : row_state::dead;
 
@@ -60,16 +65,16 @@ void ledger::requeue(const batch_record::member& which, const core::decision& wh
         db_.use(statement::text)
             .bind(statement::seq, which.seq)
             // A plain message has no key to block.
-            .bind(statement::state, number(dies ? row_state::dead : row_state::ready))
+            .bind(statement::state, number(dies ? row_state::dead : state))
             .bind(statement::due_at, due_at)
             .bind(statement::fence, trace.fence)
-            .bind(statement::attempts, std::int64_t{counts})
+            .bind(statement::attempts, std::int64_t{started_at.has_value()})
             .bind(statement::errors, std::int64_t{failed})
-            .bind(statement::started_at, trace.started_at)
+            .bind(statement::started_at, started_at)
             .bind(statement::failed_at, failed ? std::optional{now} : none)
             .bind(statement::finished_at, dies ? std::optional{now} : none)
             .bind_text_or_null(statement::worker, trace.worker)
-            .bind_text_or_null(statement::error, what.error)
+            .bind_text_or_null(statement::error, error)
             .run();
         return;
     }
@@ -81,12 +86,12 @@ void ledger::requeue(const batch_record::member& which, const core::decision& wh
         row.bind(statement::seq, which.seq)
             .bind(statement::state, number(state))
             .bind(statement::due_at, due_at)
-            .bind(statement::attempts, std::int64_t{counts})
+            .bind(statement::attempts, std::int64_t{started_at.has_value()})
             .bind(statement::errors, std::int64_t{failed})
-            .bind(statement::started_at, trace.started_at)
+            .bind(statement::started_at, started_at)
             .bind(statement::failed_at, failed ? std::optional{now} : none)
             .bind(statement::finished_at, dies ? std::optional{now} : none)
-            .bind_text_or_null(statement::error, what.error);
+            .bind_text_or_null(statement::error, error);
         if (row.step())
             key = std::string(row.text(0));
         row.run();

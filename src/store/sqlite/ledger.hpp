@@ -29,7 +29,8 @@ public:
     /// Removes a message that is done and not to be kept.
     void forget(const batch_record::member& which);
 
-    /// Puts a delivered message where the decision says: back into the queue, or among the dead.
+    /// Puts a delivered message where the decision says: back into the queue, aside, or among the
+    /// dead.
     void requeue(const batch_record::member& which, const core::decision& what,
                  const delivery_trace& trace, timestamp now);
 

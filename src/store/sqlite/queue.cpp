@@ -3,30 +3,18 @@
 
 #include "store/sqlite/claim.hpp"
 #include "store/sqlite/ledger.hpp"
+#include "store/sqlite/outlook.hpp"
 #include "store/sqlite/statements.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace posthorn::sqlite {
 
-bool queue::any_due()
+bool queue::any_due(std::span<const std::string> unpark)
 {
-    constexpr std::int64_t window = 1'000;
-    const auto now = world_.clock->now();
-    {
-        auto row = db_.use(sql::log_has_more::text);
-        row.bind(sql::log_has_more::window, window);
-        if (row.step() && row.integer(0) != 0)
-            return true;
-    }
-    priority_walk walk(db_);
-    while (walk.next())
-        if (walk.due_since() <= now)
-            return true;
-    auto row = db_.use(sql::expirable::text);
-    row.bind(sql::expirable::now, now).bind(sql::expirable::limit, std::int64_t{1});
-    return row.step();
+    return claim_is_worthwhile(db_, world_.clock->now(), unpark);
 }
 
 bool queue::log_has_more()
@@ -40,6 +28,7 @@ batch queue::claim(const contract::claim_request& request)
 {
     const auto now = world_.clock->now();
     expire_due(std::max<std::size_t>(request.limit, 100));
+    unpark(request.unpark, request.limit);
 
     claim_choice choice(db_, now, request.limit);
     batch result;
@@ -82,6 +71,27 @@ batch queue::claim(const contract::claim_request& request)
     }
     record.insert(db_);
     return result;
+}
+
+// The oldest over all these topics: a look-up for the first of each, and one for every one taken.
+void queue::unpark(std::span<const std::string> topics, std::size_t limit)
+{
+    std::set<std::pair<std::int64_t, std::string_view>> first_of;
+    const auto look = [&](std::string_view topic, std::int64_t after) {
+        using statement = sql::next_parked;
+        auto row = db_.use(statement::text);
+        row.bind_text(statement::topic, topic).bind(statement::after, after);
+        if (row.step())
+            first_of.emplace(row.integer(0), topic);
+    };
+    for (const auto& each : topics)
+        look(each, 0);
+    for (; limit > 0 && !first_of.empty(); --limit) {
+        const auto [seq, topic] = *first_of.begin();
+        first_of.erase(first_of.begin());
+        db_.use(sql::unpark::text).bind(sql::unpark::seq, seq).run();
+        look(topic, seq);
+    }
 }
 
 std::optional<batch_record> queue::batch_of(std::string_view owner, fence which)

@@ -11,8 +11,9 @@ class queue final : public contract::message_queue {
 public:
     queue(connection& db, const environment& world) : db_(db), world_(world) {}
 
-    /// Whether a claim would find anything to do. Reads only.
-    [[nodiscard]] bool any_due();
+    /// Whether a claim that takes parked messages of these topics too would find anything to do.
+    /// Reads only.
+    [[nodiscard]] bool any_due(std::span<const std::string> unpark);
 
     /// Whether there are messages that no claim has passed yet.
     [[nodiscard]] bool log_has_more();
@@ -30,6 +31,7 @@ public:
     std::size_t expire_due(std::size_t limit) override;
 
 private:
+    void unpark(std::span<const std::string> topics, std::size_t limit);
     std::optional<batch_record> batch_of(std::string_view owner, fence which);
     contract::open_delivery open_delivery_of(const batch_record& batch, std::uint32_t ordinal);
     bool was_called_off(const receipt& what);

@@ -86,8 +86,10 @@ DELETE FROM {p}message WHERE seq = :seq
 
 -- name: requeue_plain
 -- A message from the log that comes back, or died: from now on it has a row of its own.
-INSERT INTO {p}queue (seq, state, due_at, fence, attempts, errors, started_at, failed_at, finished_at, worker, last_error)
-SELECT seq, :state, coalesce(:due_at, created_at), :fence, :attempts, :errors, :started_at, :failed_at, :finished_at, :worker, :error
+INSERT INTO {p}queue (seq, state, due_at, fence, attempts, errors, started_at, failed_at, finished_at, worker, last_error,
+                      parked_topic)
+SELECT seq, :state, coalesce(:due_at, created_at), :fence, :attempts, :errors, :started_at, :failed_at, :finished_at, :worker, :error,
+       CASE WHEN :state < 0 THEN topic END
   FROM {p}message WHERE seq = :seq
 
 -- name: requeue_queued
@@ -95,14 +97,44 @@ UPDATE {p}queue
    SET state = CASE WHEN :state = 3 AND ordering_key IS NULL THEN 4 ELSE :state END,
        due_at = coalesce(:due_at, due_at), attempts = attempts + :attempts, errors = errors + :errors,
        started_at = coalesce(:started_at, started_at), failed_at = coalesce(:failed_at, failed_at),
-       finished_at = :finished_at, last_error = coalesce(:error, last_error)
+       finished_at = :finished_at, last_error = coalesce(:error, last_error),
+       parked_topic = CASE WHEN :state < 0 THEN (SELECT topic FROM {p}message m WHERE m.seq = {p}queue.seq) END
  WHERE seq = :seq RETURNING ordering_key
 
 -- name: let_key_go_on
--- Makes the next waiting message of a key ready, unless another one of it still runs or blocks it.
+-- Makes the next waiting message of a key ready, unless another one of it is ready or parked (up to 0), runs or
+-- blocks it. Two questions, since one range would lead through all that wait.
 UPDATE {p}queue SET state = 0
  WHERE seq = (SELECT min(seq) FROM {p}queue WHERE ordering_key = :ordering_key AND state = 1)
-   AND NOT EXISTS (SELECT 1 FROM {p}queue WHERE ordering_key = :ordering_key AND state IN (0, 2, 3))
+   AND NOT EXISTS (SELECT 1 FROM {p}queue WHERE ordering_key = :ordering_key AND state <= 0)
+   AND NOT EXISTS (SELECT 1 FROM {p}queue WHERE ordering_key = :ordering_key AND state IN (2, 3))
+
+-- name: next_parked
+-- The oldest parked message of a topic behind a given number.
+SELECT seq FROM {p}queue INDEXED BY {p}queue_parked
+ WHERE parked_topic = :topic AND seq > :after ORDER BY seq LIMIT 1
+
+-- name: unpark
+UPDATE {p}queue SET state = 0, parked_topic = NULL WHERE seq = :seq
+
+-- name: next_parked_topic
+-- The next topic with parked messages, and why its oldest one is: one look-up per topic, however many there are of it.
+SELECT parked_topic, state FROM {p}queue INDEXED BY {p}queue_parked
+ WHERE parked_topic > :after ORDER BY parked_topic, seq LIMIT 1
+
+-- name: next_expiry
+SELECT expires_at FROM {p}queue INDEXED BY {p}queue_expiry
+ WHERE expires_at IS NOT NULL AND state <= 1 ORDER BY expires_at LIMIT 1
+
+-- name: next_lease_end
+SELECT lease_until FROM {p}batch ORDER BY lease_until LIMIT 1
+
+-- name: pauses
+SELECT topic, since FROM {p}paused ORDER BY topic
+
+-- name: data_version
+-- Another number each time that another connection has committed.
+PRAGMA data_version
 
 -- name: expirable
 SELECT seq FROM {p}queue WHERE expires_at IS NOT NULL AND state <= 1 AND expires_at <= :now

@@ -5,6 +5,7 @@
 #include "store/contract/listing.hpp"
 #include "store/sqlite/batch_record.hpp"
 #include "store/sqlite/numbered_id.hpp"
+#include "store/sqlite/outlook.hpp"
 #include "store/sqlite/row_state.hpp"
 #include "store/sqlite/statements.hpp"
 
@@ -45,14 +46,20 @@ std::vector<std::int64_t> seqs(connection& db, const message_filter& filter)
     return numbers(row);
 }
 
-std::vector<std::int64_t> seqs_in_queue(connection& db, const message_filter& filter,
-                                        row_state state)
+std::vector<std::int64_t> seqs_in_queue(connection& db, const message_filter& filter, row_state low,
+                                        row_state high)
 {
     using statement = sql::seqs_in_queue;
     auto row = db.use(statement::text);
     bind_filter<statement>(row, filter);
-    row.bind(statement::low, number(state)).bind(statement::high, number(state));
+    row.bind(statement::low, number(low)).bind(statement::high, number(high));
     return numbers(row);
+}
+
+std::vector<std::int64_t> seqs_in_queue(connection& db, const message_filter& filter,
+                                        row_state state)
+{
+    return seqs_in_queue(db, filter, state, state);
 }
 
 std::vector<std::int64_t> seqs_finished(connection& db, const message_filter& filter,
@@ -70,6 +77,7 @@ void read_queue_part(const query& row, message_record& into)
     const auto state = static_cast<row_state>(row.integer(9));
     into.state = state_of(state);
     into.blocks_key = state == row_state::dead_blocking;
+    into.parked_for = reason_of(state);
     into.priority = static_cast<int>(row.integer(10));
     into.due_at = row.time(11);
     into.expires_at = row.time_or_none(12);
@@ -191,6 +199,9 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
         return contract::merged(seqs_in_queue(db_, filter, row_state::ready),
                                 seqs<sql::seqs_in_log>(db_, filter), filter.limit);
     case message_state::waiting: return seqs_in_queue(db_, filter, row_state::waiting);
+    case message_state::parked:
+        return seqs_in_queue(db_, filter, row_state::parked_at_limit,
+                             row_state::parked_without_handler);
     case message_state::claimed:
         return contract::merged(seqs_in_queue(db_, filter, row_state::claimed),
                                 claimed_seqs(filter), filter.limit);
@@ -275,6 +286,8 @@ store_stats reader::count()
                 result.delayed += count;
             } else if (state == row_state::waiting) {
                 result.waiting += count;
+            } else if (state_of(state) == message_state::parked) {
+                result.parked += count;
             } else if (state_of(state) == message_state::dead) {
                 result.dead += count;
             }
@@ -325,6 +338,22 @@ std::optional<message_id> reader::blocker_of(std::string_view ordering_key)
     auto row = db_.use(sql::blocker_of::text);
     row.bind_text(sql::blocker_of::ordering_key, ordering_key);
     return row.step() ? std::optional{row.id(0)} : std::nullopt;
+}
+
+contract::outlook reader::outlook()
+{
+    auto result = look_ahead(db_, world_.clock->now());
+    result.pauses = pauses();
+    return result;
+}
+
+std::vector<pause_record> reader::pauses()
+{
+    std::vector<pause_record> result;
+    auto row = db_.use(sql::pauses::text);
+    while (row.step())
+        result.push_back({.topic = std::string(row.text(0)), .since = row.time(1)});
+    return result;
 }
 
 } // namespace posthorn::sqlite

@@ -17,6 +17,8 @@ public:
     store_stats count() override;
     std::vector<blocked_key> blocked_keys(std::size_t limit) override;
     std::optional<message_id> blocker_of(std::string_view ordering_key) override;
+    contract::outlook outlook() override;
+    std::vector<pause_record> pauses() override;
 
 private:
     std::optional<message_record> load(std::int64_t seq, bool with_payload);

@@ -1,16 +1,33 @@
 // Beginning and ending transactions of our own.
 #include "store/sqlite/sessions.hpp"
 
+#include "store/contract/lent.hpp"
 #include "store/sqlite/statements.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/sqlite.hpp>
 
 #include <utility>
 
 namespace posthorn::sqlite {
 
+sqlite3* session_base::native_handle()
+{
+    contract::require_transaction(db_.in_transaction(), "BEGIN IMMEDIATE");
+    return db_.handle();
+}
+
+sqlite3* native_handle(transaction& tx)
+{
+    auto* const ours = dynamic_cast<session_base*>(&tx.session());
+    if (ours == nullptr)
+        throw error(error_code::invalid_argument,
+                    "this transaction is not on SQLite: it has no connection of that kind");
+    return ours->native_handle();
+}
+
 owned_session::owned_session(pool::turn turn, purpose why, const posthorn::environment& world,
-                             const posthorn::limits& bounds)
-    : session_base(*turn, world, bounds), turn_(std::move(turn))
+                             const posthorn::limits& bounds, contract::doorbell* after_commit)
+    : session_base(*turn, world, bounds), turn_(std::move(turn)), after_commit_(after_commit)
 {
     db_.use(why == purpose::write ? sql::begin_writing::text : sql::begin_reading::text).run();
 }
@@ -34,6 +51,8 @@ void owned_session::commit()
         }
         throw;
     }
+    if (announces_ && after_commit_ != nullptr)
+        after_commit_->ring();
 }
 
 void owned_session::rollback()

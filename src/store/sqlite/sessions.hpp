@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/keeper.hpp"
@@ -35,6 +36,9 @@ public:
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
 
+    /// The connection itself. Throws: `error` with `no_transaction` when none is open on it.
+    [[nodiscard]] sqlite3* native_handle();
+
 protected:
     connection& db_;
 
@@ -54,14 +58,26 @@ public:
     enum class purpose { write, read };
 
     owned_session(pool::turn turn, purpose why, const posthorn::environment& world,
-                  const posthorn::limits& bounds);
+                  const posthorn::limits& bounds, contract::doorbell* after_commit = nullptr);
     ~owned_session() override;
+
+    contract::message_writer& writer() override { return announced().session_base::writer(); }
+    contract::message_keeper& keeper() override { return announced().session_base::keeper(); }
 
     void commit() override;
     void rollback() override;
 
 private:
+    // What comes through here may give workers something to do; claims and settlements do not.
+    owned_session& announced()
+    {
+        announces_ = true;
+        return *this;
+    }
+
     pool::turn turn_;
+    contract::doorbell* after_commit_;
+    bool announces_ = false;
     bool usable_ = true;
 };
 

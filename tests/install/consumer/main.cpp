@@ -1,20 +1,25 @@
-// An application with everything: it enqueues, claims and acknowledges.
+// An application with everything: it enqueues, and a worker handles.
 #include <posthorn/posthorn.hpp>
-#include <posthorn/testing/manual_clock.hpp>
+#include <posthorn/testing/testing.hpp>
+#include <posthorn/worker.hpp>
 
 #include <iostream>
 
 int main()
 {
-    posthorn::store_options options;
-    options.environment.clock = std::make_shared<posthorn::testing::manual_clock>();
-    auto store = posthorn::open("sqlite::memory:", options);
+    posthorn::testing::store_for_tests store;
+    posthorn::worker worker(store);
+    worker.handle("greeting", [](const posthorn::delivery_view& what) {
+        if (what.attempt() == 1)
+            return posthorn::retry("not yet");
+        std::cout << what.topic() << ": " << what.payload() << "\n";
+        return posthorn::done();
+    });
     posthorn::enqueue(store, {"greeting", "hello"});
 
-    posthorn::outbox outbox(store);
-    const auto me = posthorn::owner::create("consumer", *store.environment().random);
-    const auto batch = outbox.claim(me);
-    for (const auto& each : batch.deliveries)
-        std::cout << each.topic << ": " << each.payload << "\n";
-    return outbox.acknowledge(me, batch.receipts()).settled() == 1 ? 0 : 1;
+    const auto report = posthorn::testing::drain_to_the_end(worker, store);
+    const auto all = posthorn::testing::everything_is_done(store);
+    if (!all)
+        std::cerr << all << "\n";
+    return all && report.retrying == 1 ? 0 : 1;
 }

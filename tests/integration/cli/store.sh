@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 1'
+out_has 'created the tables, version 2'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":1,"version_after":1,"applied":[]}'
+out_is '{"version_before":2,"version_after":2,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":1,"applied":["0001_outbox"]}'
+out_is '{"version_before":0,"version_after":2,"applied":["0001_outbox","0002_runtime"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
@@ -37,7 +37,7 @@ expect 0 enqueue "$url" --topic t --payload x --delay 1h
 expect 0 stats "$url"
 out_matches 'ready +3 .*delayed +1 .*done +0'
 expect 0 stats "$url" --json
-out_matches '^\{"ready":3,"delayed":1,"waiting":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false)\}$'
+out_matches '^\{"ready":3,"delayed":1,"waiting":0,"parked":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false),"pauses":\[\]\}$'
 
 # Retention removes what is finished, and only when its time has come.
 "$worker" "$url" acknowledge >/dev/null
@@ -56,7 +56,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 1'
+out_matches 'ok +schema version: 2'
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'

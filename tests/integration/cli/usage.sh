@@ -3,13 +3,14 @@
 # Proves: OPS-01, F21
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
-verbs=(init migrate stats clean doctor enqueue messages message cancel 'dead list' 'dead show'
-    'dead redrive' 'dead purge' 'dead keys' 'dead retry-key' 'dead skip-key')
+verbs=(init migrate stats clean doctor enqueue messages message cancel why tail work pause resume
+    'dead list' 'dead show' 'dead redrive' 'dead purge' 'dead keys' 'dead retry-key'
+    'dead skip-key')
 
 expect 0 --version
 out_matches '^posthorn [0-9]+\.[0-9]+\.[0-9]+$'
 expect 0 --help
-for verb in "${verbs[@]}"; do out_has "  $verb "; done
+for verb in "${verbs[@]}" demo; do out_has "  $verb "; done
 
 # Every verb's help ends with an example of itself and the exit codes.
 for verb in "${verbs[@]}"; do

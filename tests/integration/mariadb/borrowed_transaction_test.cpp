@@ -105,14 +105,14 @@ TEST_P(lent_transaction, what_was_claimed_after_its_first_look_can_be_settled)
     EXPECT_EQ(claim().size(), 2U);
 }
 
-TEST_P(lent_transaction, a_key_goes_on_with_what_was_parked_after_its_first_look)
+TEST_P(lent_transaction, a_key_goes_on_with_what_began_to_wait_after_its_first_look)
 {
     const auto first = enqueue(db, {.topic = "orders", .payload = ""}, {.ordering_key = "k"}).id;
     const auto claimed = claim();
     ASSERT_EQ(claimed.size(), 1U);
     begin_with_a_look();
     const auto second = enqueue(db, {.topic = "orders", .payload = ""}, {.ordering_key = "k"}).id;
-    EXPECT_TRUE(claim().empty()); // which parks it
+    EXPECT_TRUE(claim().empty()); // from now on it waits
     EXPECT_EQ(box.acknowledge(tx, worker, claimed.receipts()).settled(), 1U);
     app.run("COMMIT");
     const auto next = claim();

@@ -289,6 +289,26 @@ TEST_F(mariadb_errors, too_many_connections_are_unavailable_until_there_are_fewe
     EXPECT_EQ(count_messages(db).ready, 2);
 }
 
+// What docs/mariadb.md says that such a user needs, and nothing more.
+TEST_F(mariadb_errors, a_user_who_may_only_enqueue_can_do_that_and_nothing_else)
+{
+    const scratch_user limited(root);
+    const auto grant = [&](const std::string& rights, const std::string& table) {
+        root.run("GRANT " + rights + " ON " + database.name + ".posthorn_" + table + " TO " +
+                 limited.name + "@'%'");
+    };
+    grant("SELECT", "schema");
+    for (const auto* each : {"message", "own_id", "ready", "queue", "dedup"})
+        grant("SELECT, INSERT", each);
+    grant("UPDATE", "dedup");
+    auto db = mariadb::open(url_as(limited.name));
+    enqueue(db, some);
+    enqueue(db, some, {.ordering_key = "k", .dedup_key = "d"});
+    enqueue(db, std::vector<outgoing>(3, {.message = some}));
+    EXPECT_EQ(error_of([&] { (void)outbox(db).claim(worker); }).code(), error_code::read_only);
+    EXPECT_EQ(root.run("SELECT COUNT(*) FROM posthorn_message"), "5");
+}
+
 TEST_F(mariadb_errors, a_user_who_does_not_exist_or_may_not_enter_is_unavailable_for_good)
 {
     expect(refusal_of(url_as("nobody")), error_code::unavailable, retry::is_useless, 1045,

@@ -43,7 +43,7 @@ protected:
         // A whole text ends with a zero: READ COMMITTED is another word.
         if (statement == "commit")
             return {"COMMIT", 7};
-        return statement == "settle_plain" ? "cardinality(others) = 0" : "INSERT INTO";
+        return statement == "settle_stretch" ? "cardinality(others) = 0" : "INSERT INTO";
     }
 
     /// Loses what comes next, once the far connection has prepared its statements: from then on a
@@ -241,7 +241,7 @@ TEST_P(in_doubt, an_acknowledgement_whose_reply_is_lost_has_ended_the_message)
     for (const auto how : both_endings) {
         const auto id = enqueue(near_, {"orders", "x"}).id;
         const auto held = claim_one(near_);
-        lose_reply("settle_plain", "SELECT 1", how);
+        lose_reply("settle_stretch", "SELECT 1", how);
         expect_doubt([&] { outbox(far_).acknowledge(alice_, {&held, 1}); });
         const auto found = find_message(near_, id).value();
         EXPECT_EQ(found.state, message_state::done);
@@ -257,7 +257,7 @@ TEST_P(in_doubt, an_acknowledgement_that_never_arrived_can_be_repeated)
 {
     const auto id = enqueue(near_, {"orders", "x"}).id;
     const auto held = claim_one(near_);
-    lose_request("settle_plain");
+    lose_request("settle_stretch");
     expect_doubt([&] { outbox(far_).acknowledge(alice_, {&held, 1}); });
     EXPECT_EQ(find_message(near_, id)->state, message_state::claimed);
     EXPECT_EQ(outbox(far_).acknowledge(alice_, {&held, 1}).answers, std::vector{settled_as::done});

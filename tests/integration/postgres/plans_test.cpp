@@ -34,13 +34,14 @@ struct probe {
 
 // The contents, by number:
 //        1 …   900,000  done
-//  900,001 …   930,000  of 1,000 keys: a head each, 28,000 parked, the last 1,000 arrived
+//  900,001 …   930,000  of 1,000 keys: a head each, 28,000 behind, the last 1,000 arrived
 //  930,001 …   940,000  claimed and started, in batches of 100
 //  940,001 …   960,000  plain
 //  960,001 …   970,000  due later, except the first 100
 //  970,001 …   980,000  due, with a priority
 //  980,001 …   990,000  dead
 //  990,001 … 1,000,000  expiring, the first 100 too late
+//  1,000,001 … 1,030,000  put aside, of 30 topics
 constexpr const char* contents = R"sql(
 INSERT INTO {p}message (seq, id, created_at, due_at, finished_at, failed_at, state, place, attempts,
                         fence, started_at, expires_at, priority, ordering_key, topic, payload)
@@ -52,16 +53,18 @@ SELECT n, {p}numbered_id('0190000000007000800000', n), now,
             WHEN n BETWEEN 980001 AND 990000 THEN 5 ELSE 0 END,
        CASE WHEN n <= 900000 THEN 0 WHEN n <= 901000 THEN 1 WHEN n <= 929000 THEN 4
             WHEN n <= 930000 THEN 3 WHEN n <= 960000 THEN 0 WHEN n <= 970000 THEN 2
-            WHEN n <= 980000 THEN 1 WHEN n <= 990000 THEN 6 ELSE 1 END,
+            WHEN n <= 980000 THEN 1 WHEN n <= 990000 THEN 6 WHEN n <= 1000000 THEN 1
+            ELSE 7 + n % 3 END,
        CASE WHEN n BETWEEN 930001 AND 940000 THEN 1 ELSE 0 END,
        CASE WHEN n BETWEEN 930001 AND 940000 THEN (n - 930001) / 100 + 1 ELSE 0 END, now,
-       CASE WHEN n > 990100 THEN now + day WHEN n > 990000 THEN now - 1 ELSE 0 END,
+       CASE WHEN n > 1000000 THEN 0 WHEN n > 990100 THEN now + day WHEN n > 990000 THEN now - 1
+            ELSE 0 END,
        CASE WHEN n BETWEEN 970001 AND 980000 THEN n % 9 + 1 ELSE 0 END,
        CASE WHEN n BETWEEN 900001 AND 930000 THEN 'key ' || n % 1000 ELSE '' END,
-       'orders', 'payload'
+       CASE WHEN n > 1000000 THEN 'aside ' || n % 30 ELSE 'orders' END, 'payload'
   FROM (SELECT {p}clock(NULL) - 1000000 AS now, 86400000000 AS day OFFSET 0) c,
-       generate_series(1, 1000000) n;
-SELECT setval('{p}message_seq', 1000000), setval('{p}fence_seq', 1000);
+       generate_series(1, 1030000) n;
+SELECT setval('{p}message_seq', 1030000), setval('{p}fence_seq', 1000);
 UPDATE {p}mark SET low = 900000;
 INSERT INTO {p}worker (name) VALUES ('alice');
 INSERT INTO {p}key_head (ordering_key, seq)
@@ -144,7 +147,8 @@ std::vector<probe> probes()
           {sql::settle_any::seqs, seqs(931'901, 932'000)},
           {sql::settle_any::states, "array_fill(0::bigint, ARRAY[100])"},
           {sql::settle_any::delays, "array_fill(1000::bigint, ARRAY[100])"},
-          {sql::settle_any::errors, "array_fill('late'::text, ARRAY[100])"}},
+          {sql::settle_any::errors, "array_fill('late'::text, ARRAY[100])"},
+          {sql::settle_any::unharmed, "array_fill(NULL::bigint, ARRAY[100])"}},
          {"message_pkey", "batch_pkey"},
          4'000},
         // Of 1,000 heads, 100 may be cheaper to find by walking them in the order of their keys.
@@ -165,6 +169,18 @@ std::vector<probe> probes()
         {sql::admit::text, {{sql::admit::seqs, seqs(929'001, 929'100)}}, {"key_head_pkey"}, 5'000},
         {sql::arrivals::text, {{sql::arrivals::limit, "100"}}, {"message_new"}, 150},
         {sql::ripen::text, {{sql::ripen::limit, "100"}}, {"message_later"}, 4'000},
+        {sql::unpark::text,
+         {{sql::unpark::topics, "ARRAY['aside 1', 'aside 2', 'unknown']"},
+          {sql::unpark::limit, "100"}},
+         {"message_parked"},
+         5'000},
+        {sql::outlook::text,
+         {{sql::outlook::low, "940000"}},
+         {"message_parked", "message_later", "message_expiry", "batch_lease"},
+         300},
+        {sql::seqs_of_parked::text,
+         {{sql::seqs_of_parked::after, "0"}, {sql::seqs_of_parked::limit, "50"}},
+         {"message_aside"}},
         {sql::late::text, {{sql::late::limit, "100"}}, {"message_expiry"}, 150},
         {sql::expire::text, {{sql::expire::seqs, seqs(990'001, 990'100)}}, {"message_pkey"}, 2'000},
         {sql::open_members::text, {{sql::open_members::fence, "1"}}, {"message_pkey"}, 300},

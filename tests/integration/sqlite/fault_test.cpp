@@ -208,11 +208,29 @@ TEST_P(file_fault, a_settlement_counts_for_all_its_messages_or_for_none)
         claimed = outbox(where).claim(me, {.limit = 8}).receipts();
     });
     ASSERT_EQ(claimed.size(), 8U);
+    const std::vector<outcome> outcomes{done(), retry("x"), fail("y"), postpone(1h),
+                                        park(park_reason::paused)};
     fail_each_write_of([&](store& where) {
         std::vector<settlement> all;
         for (std::size_t i = 0; i < claimed.size(); ++i)
-            all.push_back({claimed[i], i % 3 == 0 ? done() : i % 3 == 1 ? retry("x") : fail("y")});
+            all.push_back({claimed[i], outcomes[i % outcomes.size()]});
         EXPECT_EQ(outbox(where).settle(me, all).lost(), 0U);
+    });
+}
+
+// Proves: F9, F10, OUT-15, I2
+TEST_P(file_fault, a_claim_takes_parked_messages_back_with_it_or_leaves_them)
+{
+    prepare([](store& where) {
+        enqueue(where, mixed_messages(20));
+        std::vector<settlement> all;
+        for (const auto& each : outbox(where).claim(me).receipts())
+            all.push_back({each, park(park_reason::no_handler)});
+        outbox(where).settle(me, all);
+    });
+    fail_each_write_of([](store& where) {
+        const auto batch = outbox(where).claim(me, {.limit = 8, .start = 3, .unpark = {"order"}});
+        EXPECT_EQ(batch.size(), 8U);
     });
 }
 

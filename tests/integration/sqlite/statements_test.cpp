@@ -71,6 +71,11 @@ TEST_F(sqlite_statements, the_frequent_ones_use_their_indexes)
                 HasSubstr("posthorn_queue_key (ordering_key=? AND state=?)"));
     EXPECT_THAT(plan_of(expirable::text),
                 HasSubstr("posthorn_queue_expiry (expires_at>? AND expires_at<?)"));
+    EXPECT_THAT(plan_of(next_expiry::text), HasSubstr("posthorn_queue_expiry (expires_at>?)"));
+    EXPECT_THAT(plan_of(next_parked::text),
+                HasSubstr("posthorn_queue_parked (parked_topic=? AND rowid>?)"));
+    EXPECT_THAT(plan_of(next_parked_topic::text),
+                HasSubstr("posthorn_queue_parked (parked_topic>?)"));
     EXPECT_THAT(plan_of(removable_finished::text),
                 HasSubstr("posthorn_finished_at (finished_at<?)"));
     EXPECT_THAT(plan_of(removable_dead::text), HasSubstr("posthorn_queue_died (finished_at<?)"));
@@ -87,16 +92,23 @@ TEST_F(sqlite_statements, nothing_on_the_way_of_a_message_scans_a_table)
 {
     using namespace sqlite::sql;
     const std::vector<contract::named_statement> on_the_way{
-        reserve_numbers::text, insert_message::text, queue_new::text,      find_dedup::text,
-        remember_dedup::text,  find_seq::text,       log_position::text,   advance_log::text,
-        log_has_more::text,    next_in_log::text,    next_priority::text,  next_in_queue::text,
-        mark_claimed::text,    insert_batch::text,   find_batch::text,     update_batch::text,
-        delete_batch::text,    renew_batch::text,    open_delivery::text,  finish_plain::text,
-        finish_queued::text,   delete_queued::text,  requeue_plain::text,  requeue_queued::text,
-        let_key_go_on::text,   expirable::text,      overdue_batches::text};
-    for (const auto& each : on_the_way)
+        reserve_numbers::text, insert_message::text, queue_new::text,        find_dedup::text,
+        remember_dedup::text,  find_seq::text,       log_position::text,     advance_log::text,
+        log_has_more::text,    next_in_log::text,    next_priority::text,    next_in_queue::text,
+        mark_claimed::text,    insert_batch::text,   find_batch::text,       update_batch::text,
+        delete_batch::text,    renew_batch::text,    open_delivery::text,    finish_plain::text,
+        finish_queued::text,   delete_queued::text,  requeue_plain::text,    requeue_queued::text,
+        let_key_go_on::text,   expirable::text,      overdue_batches::text,  next_parked::text,
+        unpark::text,          next_expiry::text,    next_parked_topic::text};
+    for (const auto& each : on_the_way) {
         EXPECT_THAT(plan_of(each), ::testing::Not(::testing::HasSubstr("SCAN posthorn")))
             << each.name;
+        EXPECT_THAT(plan_of(each), ::testing::Not(::testing::HasSubstr("TEMP B-TREE")))
+            << each.name;
+    }
+    // The first of an index is one look-up, whatever the plan calls it.
+    EXPECT_THAT(plan_of(next_lease_end::text),
+                ::testing::HasSubstr("USING COVERING INDEX posthorn_batch_lease"));
 }
 
 } // namespace posthorn::test

@@ -1,0 +1,157 @@
+// Coroutine handlers on Boost.Asio: thousands may wait at once on a few threads.
+//
+//     worker.handle("mail.*", [](ph::delivery_view d) -> boost::asio::awaitable<ph::outcome> {
+//         co_await send(d);
+//         co_return ph::done();
+//     });
+//
+// Link posthorn::asio. A handler that is asked to stop (its time is up, its lease is lost) is
+// cancelled: what it awaits ends with `operation_aborted`, and the message is tried again.
+#pragma once
+
+#include <posthorn/handler.hpp>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace posthorn {
+namespace runtime {
+
+/// The threads that a worker's coroutines share, unless they run on an executor of their own.
+class coroutine_threads {
+public:
+    static constexpr int count = 2;
+
+    coroutine_threads()
+    {
+        for (int i = 0; i < count; ++i)
+            threads_.emplace_back([context = context_] { context->run(); });
+    }
+    coroutine_threads(const coroutine_threads&) = delete;
+    coroutine_threads& operator=(const coroutine_threads&) = delete;
+
+    /// The last coroutine to end may be the last to need its threads: then it is one of them.
+    ~coroutine_threads()
+    {
+        context_->stop();
+        for (auto& each : threads_) {
+            if (each.get_id() == std::this_thread::get_id())
+                each.detach();
+            else
+                each.join();
+        }
+    }
+
+    [[nodiscard]] boost::asio::any_io_executor executor() { return context_->get_executor(); }
+
+private:
+    // Shared with the threads, one of which may outlive this.
+    std::shared_ptr<boost::asio::io_context> context_ =
+        std::make_shared<boost::asio::io_context>(count);
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
+        context_->get_executor()};
+    std::vector<std::thread> threads_;
+};
+
+/// Carries a stop request over to a coroutine. Lives as long as the coroutine does.
+struct coroutine_leash {
+    explicit coroutine_leash(boost::asio::any_io_executor on)
+        : strand(boost::asio::make_strand(std::move(on)))
+    {}
+
+    using strand_type = boost::asio::strand<boost::asio::any_io_executor>;
+    strand_type strand;
+    boost::asio::cancellation_signal signal;
+    std::optional<std::stop_callback<std::function<void()>>> on_stop;
+};
+
+template <typename Result, typename Begin>
+void run_coroutine(boost::asio::any_io_executor on, const delivery_view& which,
+                   any_handler::ended ended, Begin begin)
+{
+    auto leash = std::make_shared<coroutine_leash>(std::move(on));
+    // The signal belongs to the strand: it is given there.
+    leash->on_stop.emplace(which.stop_token(), [weak = std::weak_ptr(leash)] {
+        if (const auto alive = weak.lock())
+            boost::asio::post(alive->strand, [alive] {
+                alive->signal.emit(boost::asio::cancellation_type::terminal);
+            });
+    });
+    auto body = [begin = std::move(begin)]() mutable -> boost::asio::awaitable<outcome> {
+        if constexpr (std::is_void_v<Result>) {
+            co_await begin();
+            co_return done();
+        } else {
+            co_return co_await begin();
+        }
+    };
+    auto at_end = [leash, ended = std::move(ended)](const std::exception_ptr& thrown,
+                                                    outcome said) {
+        leash->on_stop.reset();
+        ended(thrown ? any_handler::end(thrown) : any_handler::end(std::move(said)));
+    };
+    boost::asio::co_spawn(
+        leash->strand, std::move(body),
+        boost::asio::bind_cancellation_slot(leash->signal.slot(), std::move(at_end)));
+}
+
+/// Handlers that return an awaitable.
+template <typename Result>
+struct handler_of_result<boost::asio::awaitable<Result>> {
+    static constexpr bool is_asynchronous = true;
+
+    template <typename Function>
+    static any_handler::asynchronous make(Function function, shared_services& services)
+    {
+        auto threads = services.get<coroutine_threads>();
+        return on([threads] { return threads->executor(); }, std::move(function));
+    }
+
+    /// The value is decoded inside the coroutine, and lives as long as it does.
+    template <typename Type, typename Function>
+    static any_handler::asynchronous make_typed(Function function, shared_services& services)
+    {
+        return make(
+            [shared = std::make_shared<Function>(std::move(function))](
+                delivery_view which) -> boost::asio::awaitable<Result> {
+                const Type value = decode<Type>(which.payload());
+                if constexpr (std::invocable<Function&, const Type&, const delivery_view&>)
+                    co_return co_await std::invoke(*shared, value, which);
+                else
+                    co_return co_await std::invoke(*shared, value);
+            },
+            services);
+    }
+
+    template <typename Executor, typename Function>
+    static any_handler::asynchronous on(Executor executor, Function function)
+    {
+        // The coroutine refers to the function it was made by: both stay until the last one ends.
+        auto shared = std::make_shared<Function>(std::move(function));
+        return [shared, executor = std::move(executor)](delivery_view which,
+                                                        any_handler::ended ended) {
+            run_coroutine<Result>(executor(), which, std::move(ended),
+                                  [shared, which]() -> boost::asio::awaitable<Result> {
+                                      return std::invoke(*shared, which);
+                                  });
+        };
+    }
+};
+
+} // namespace runtime
+} // namespace posthorn

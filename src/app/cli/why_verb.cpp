@@ -1,0 +1,261 @@
+// The verb `why`: what a message waits for, or what became of it, in one sentence and one word.
+#include "app/cli/text.hpp"
+#include "app/cli/verbs.hpp"
+#include "store/contract/url.hpp"
+#include <posthorn/dead_letters.hpp>
+#include <posthorn/error.hpp>
+#include <posthorn/messages.hpp>
+#include <posthorn/pauses.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace posthorn::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct explanation {
+    std::string_view reason; ///< for programs; docs/cli.md lists them
+    std::string text;
+    std::vector<std::string> commands = {}; ///< what an operator may do about it
+    std::optional<message_id> held_by = {};
+};
+
+// What an explanation is made from, besides the message.
+struct circumstances {
+    store& where;
+    std::string url; ///< as it may be shown, ready for a shell
+    timestamp now;
+    std::vector<pause_record> pauses;
+};
+
+// Words as one would type them.
+std::string typed(std::string_view word)
+{
+    constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "0123456789_.:/=@%+-";
+    if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos)
+        return std::string(word);
+    std::string result = "'";
+    for (const char c : word)
+        result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return result + "'";
+}
+
+std::string at(timestamp when, const circumstances& around)
+{
+    return fmt::format("{} ({})", relative(when, around.now), iso_time(when));
+}
+
+std::string with_error(const message_record& what)
+{
+    return what.last_error.empty()
+               ? std::string{}
+               : fmt::format("; the last error: {}", printable(what.last_error));
+}
+
+const pause_record* pause_of(const message_record& what, const circumstances& around)
+{
+    const auto found = std::ranges::find_if(
+        around.pauses, [&](const pause_record& each) { return is_paused({each}, what.topic); });
+    return found == around.pauses.end() ? nullptr : &*found;
+}
+
+explanation of_pause(std::string_view reason, const pause_record& pause,
+                     const circumstances& around)
+{
+    const auto option = pause.topic.empty() ? "" : " --topic " + typed(pause.topic);
+    return {.reason = reason,
+            .text = fmt::format("{} was paused {}",
+                                pause.topic.empty()
+                                    ? std::string("the whole store")
+                                    : fmt::format("the topic '{}'", printable(pause.topic)),
+                                at(pause.since, around)),
+            .commands = {fmt::format("posthorn resume {}{}", around.url, option)}};
+}
+
+// Who is in front: a key has one message that is ready, parked or claimed, or a dead one.
+std::optional<message_record> holder_of(const message_record& what, store& where)
+{
+    for (const auto state : {message_state::claimed, message_state::ready, message_state::parked}) {
+        auto found =
+            list_messages(where, {.state = state, .ordering_key = what.ordering_key, .limit = 1});
+        if (!found.empty())
+            return std::move(found.front());
+    }
+    constexpr std::size_t page = 1'000;
+    for (std::int64_t after = 0;;) {
+        auto found = list_messages(where, {.state = message_state::dead,
+                                           .ordering_key = what.ordering_key,
+                                           .after_position = after,
+                                           .limit = page});
+        const auto blocking = std::ranges::find_if(found, &message_record::blocks_key);
+        if (blocking != found.end())
+            return std::move(*blocking);
+        if (found.size() < page)
+            return std::nullopt;
+        after = found.back().position;
+    }
+}
+
+explanation explain_waiting(const message_record& what, const circumstances& around)
+{
+    const auto holder = holder_of(what, around.where);
+    const auto key = printable(what.ordering_key);
+    if (!holder)
+        return {.reason = "key_held",
+                .text = fmt::format("it waits for its turn of the ordering key '{}', which is just "
+                                    "being passed on: ask again",
+                                    key)};
+    const auto id = to_string(holder->id);
+    if (holder->state != message_state::dead)
+        return {.reason = "key_held",
+                .text = fmt::format("it waits for message {} of the same ordering key '{}', which "
+                                    "is {}",
+                                    id, key, to_string(holder->state)),
+                .commands = {fmt::format("posthorn why {} {}", around.url, id)},
+                .held_by = holder->id};
+    return {.reason = "key_blocked",
+            .text = fmt::format("its ordering key '{}' is blocked by message {}, which is dead{}",
+                                key, id, with_error(*holder)),
+            .commands = {fmt::format("posthorn dead retry-key {} {}", around.url,
+                                     typed(what.ordering_key)),
+                         fmt::format("posthorn dead skip-key {} {}", around.url,
+                                     typed(what.ordering_key))},
+            .held_by = holder->id};
+}
+
+explanation explain_ready(const message_record& what, const circumstances& around)
+{
+    if (what.expires_at && *what.expires_at <= around.now)
+        return {.reason = "expired",
+                .text = fmt::format("its time was over {}, and nobody had started it; the next "
+                                    "claim ends it",
+                                    at(*what.expires_at, around))};
+    if (what.due_at > around.now && what.errors > 0)
+        return {.reason = "retry_later",
+                .text = fmt::format("it has failed {} and will be tried again {}{}",
+                                    counted(static_cast<std::size_t>(what.errors), "time"),
+                                    at(what.due_at, around), with_error(what))};
+    if (what.due_at > around.now)
+        return {.reason = "due_later",
+                .text = fmt::format("it is not due yet: {}", at(what.due_at, around))};
+    if (const auto* pause = pause_of(what, around))
+        return of_pause("paused", *pause, around);
+    return {.reason = "no_worker_yet",
+            .text = fmt::format("it has been due for {}, and no worker has taken it yet",
+                                age(around.now - what.due_at))};
+}
+
+explanation explain_parked(const message_record& what, const circumstances& around)
+{
+    switch (what.parked_for.value_or(park_reason::no_handler)) {
+    case park_reason::no_handler:
+        return {.reason = "parked_no_handler",
+                .text = fmt::format("it is parked: the worker that met it has no handler for the "
+                                    "topic '{}', and no other one has come",
+                                    printable(what.topic)),
+                .commands = {fmt::format("posthorn work {} --on {} -- COMMAND", around.url,
+                                         typed(what.topic))}};
+    case park_reason::at_limit:
+        return {.reason = "parked_at_limit",
+                .text = fmt::format("it is parked: as many of the topic '{}' as may were running; "
+                                    "a worker takes it when one of them ends",
+                                    printable(what.topic))};
+    case park_reason::paused: break;
+    }
+    if (const auto* pause = pause_of(what, around)) {
+        auto result = of_pause("parked_paused", *pause, around);
+        result.text = "it is parked: " + result.text;
+        return result;
+    }
+    return {.reason = "parked_paused",
+            .text = fmt::format("it was parked while the topic '{}' was paused; that is over, and "
+                                "the next worker that handles it takes it",
+                                printable(what.topic))};
+}
+
+explanation explain_claimed(const message_record& what, const circumstances& around)
+{
+    const auto worker = what.worker.empty() ? std::string("a worker without a name")
+                                            : "worker " + printable(what.worker);
+    const auto lease = what.lease_until.value_or(around.now);
+    const auto deed = what.started ? "started" : "claimed";
+    if (lease <= around.now)
+        return {.reason = "lease_over",
+                .text = fmt::format("{} {} it, but its lease ran out {}: the next reaping takes "
+                                    "it back, which any worker does",
+                                    worker, deed, at(lease, around))};
+    return {.reason = deed,
+            .text = fmt::format("{} has {} it (attempt {}); its lease ends {} unless it is renewed",
+                                worker, deed, what.attempts + (what.started ? 0 : 1),
+                                at(lease, around))};
+}
+
+explanation explain_end(const message_record& what, const circumstances& around)
+{
+    const auto when = at(what.finished_at.value_or(around.now), around);
+    if (what.state == message_state::dead)
+        return {.reason = "dead",
+                .text = fmt::format("it failed for good {} after {}{}", when,
+                                    counted(static_cast<std::size_t>(what.attempts), "attempt"),
+                                    with_error(what)),
+                .commands = {
+                    fmt::format("posthorn dead redrive {} {}", around.url, to_string(what.id))}};
+    if (what.state == message_state::cancelled)
+        return {.reason = "cancelled", .text = fmt::format("it was cancelled {}", when)};
+    if (what.state == message_state::expired)
+        return {.reason = "expired",
+                .text = fmt::format("nobody started it in time: it expired {}",
+                                    at(what.expires_at.value_or(around.now), around))};
+    return {.reason = "done",
+            .text = fmt::format("it was handled {}, at attempt {}", when, what.attempts)};
+}
+
+explanation explain(const message_record& what, const circumstances& around)
+{
+    switch (what.state) {
+    case message_state::ready: return explain_ready(what, around);
+    case message_state::waiting: return explain_waiting(what, around);
+    case message_state::parked: return explain_parked(what, around);
+    case message_state::claimed: return explain_claimed(what, around);
+    default: return explain_end(what, around);
+    }
+}
+
+} // namespace
+
+exit_status why(const message_request& what, output& to)
+{
+    auto where = open(what.url);
+    const auto found = find_message(where, what.id);
+    if (!found)
+        throw error(error_code::not_found,
+                    fmt::format("there is no message {}; it may have been removed after its "
+                                "retention",
+                                to_string(what.id)));
+    const auto because = explain(*found, {.where = where,
+                                          .url = typed(contract::without_password(what.url)),
+                                          .now = where.environment().clock->now(),
+                                          .pauses = list_pauses(where)});
+    if (to.json()) {
+        to.document({{"id", to_string(found->id)},
+                     {"state", to_string(found->state)},
+                     {"reason", because.reason},
+                     {"text", because.text},
+                     {"commands", because.commands},
+                     {"held_by", because.held_by ? ordered_json(to_string(*because.held_by))
+                                                 : ordered_json()}});
+        return exit_status::success;
+    }
+    to.line(fmt::format("{}: {}", to.tinted(to_string(found->state), tint::bold), because.text));
+    for (const auto& each : because.commands)
+        to.line(fmt::format("  {}", printable(each)));
+    return exit_status::success;
+}
+
+} // namespace posthorn::cli

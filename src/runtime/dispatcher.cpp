@@ -1,0 +1,433 @@
+// Claiming and resting.
+#include "runtime/dispatcher.hpp"
+
+#include "core/settlement.hpp"
+#include "runtime/invocation.hpp"
+#include <posthorn/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace posthorn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Pauses and parked messages are looked at this often while there is work.
+constexpr duration look_when_busy_every = 1s;
+
+// A few places that become free together make one claim instead of many.
+constexpr duration patience_for_room = 1ms;
+
+// A message over its limit per key comes back after about this long.
+constexpr duration over_limit_pause = 100ms;
+
+// Something is due, but somebody else has it in hand: ask again after this long.
+constexpr duration when_due_elsewhere = 10ms;
+constexpr duration pause_when_due = 500ms;
+
+// How often a worker goes back to claiming singly before it stops suspecting.
+constexpr int quiet_claims_max = 32;
+
+// A message that could not be looked up comes back after about this long.
+constexpr duration without_store_pause = 1s;
+
+// For how long a suspect message waits until it can be alone. Some handlers never end.
+constexpr std::chrono::seconds quiet_patience{5};
+
+// How long handlers have to end when the worker must go now.
+constexpr duration last_words = 1s;
+
+// What no waiting will cure.
+bool is_fatal(const std::exception& why)
+{
+    const auto* known = dynamic_cast<const error*>(&why);
+    if (known == nullptr)
+        return true;
+    switch (known->code()) {
+    case error_code::invalid_argument:
+    case error_code::not_found:
+    case error_code::schema_missing:
+    case error_code::schema_newer:
+    case error_code::schema_foreign:
+    case error_code::schema_outdated:
+    case error_code::corrupt:
+    case error_code::unsupported:
+    case error_code::internal: return true;
+    default: return false;
+    }
+}
+
+} // namespace
+
+struct dispatcher::turn {
+    const stop_request& stop;
+    const run_options& how;
+    std::size_t claimed = 0; ///< of `how.limit`
+    bool over = false;       ///< nothing is left to do
+    bool idle = false;       ///< nothing was in hand when the last claim was made
+    bool armed = false;
+    haul last = haul::none;
+    int busy = 0;      ///< claims in a row that brought all they asked for
+    int fruitless = 0; ///< claims in a row that found nothing although it was due
+    int failures = 0;  ///< of the store, in a row
+    int quiet = 0;     ///< claims to make singly, with nothing else running
+
+    /// Since when that has not come about; on the real clock, as handlers are.
+    std::optional<std::chrono::steady_clock::time_point> loud_since = {};
+    monotonic_time looked_at{};
+    std::size_t largest_payload = 0;
+
+    [[nodiscard]] bool out_of_patience() const
+    {
+        return loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience;
+    }
+
+    [[nodiscard]] bool stopping() const
+    {
+        return stop.drain.stop_requested() || stop.now.stop_requested();
+    }
+};
+
+dispatcher::dispatcher(std::shared_ptr<engine> with) : with_(std::move(with)) {}
+dispatcher::~dispatcher() = default;
+
+run_report dispatcher::run(const stop_request& stop, const run_options& how)
+{
+    bell_ = with_->source->make_bell();
+    with_->listen(bell_.get());
+    std::jthread settling([this] { with_->settling.run(); });
+    turn now{.stop = stop, .how = how};
+    std::exception_ptr fatal;
+    {
+        const auto wake = [this] {
+            bell_->wake();
+            with_->held.wake();
+        };
+        const std::stop_callback on_drain(stop.drain, wake);
+        const std::stop_callback on_now(stop.now, wake);
+        try {
+            work(now);
+            // Nobody has asked it to stop, so nobody is in a hurry.
+            while (!now.stopping() && !with_->held.wait_until_empty(1s)) {}
+        } catch (...) {
+            fatal = std::current_exception();
+        }
+        drain(stop);
+    }
+    with_->held.close();
+    settling.join();
+    with_->listen(nullptr);
+    bell_->disarm();
+    auto report = with_->settling.so_far();
+    report.left_running = with_->held.running();
+    if (fatal)
+        std::rethrow_exception(fatal);
+    return report;
+}
+
+void dispatcher::work(turn& now)
+{
+    // One pass is too short for the settler to get round to it.
+    bool reap_first = now.how.until_empty;
+    while (!now.stopping() && !now.over && now.claimed < now.how.limit) {
+        try {
+            if (reap_first)
+                (void)with_->source->reap();
+            reap_first = false;
+            if (with_->source->environment().clock->monotonic() >=
+                now.looked_at + look_when_busy_every)
+                (void)look(now);
+            now.last = claim_and_dispatch(now);
+            now.failures = 0;
+            if (now.last != haul::full) {
+                if (!now.stopping() && now.claimed < now.how.limit)
+                    rest(now);
+                now.busy = 0;
+            } else if (++now.busy == 1) {
+                bell_->ring_others(); // there may be more than this worker can take
+            } else if (std::exchange(now.armed, false)) {
+                bell_->disarm(); // whoever enqueues now need not ring
+            }
+        } catch (const std::exception& why) {
+            if (is_fatal(why))
+                throw;
+            endure(now, why);
+        }
+    }
+}
+
+// How many to claim; 0: none now.
+std::size_t dispatcher::room_now(turn& now)
+{
+    const auto& options = *with_->options;
+    // One at a time means that the one before is settled, too: else it would be handled again if
+    // this one took the process down.
+    if (now.quiet > 0 || options.concurrency == 1)
+        return room_for_one(now);
+    now.loud_since.reset(); // the next suspect has a right to the same patience
+    const auto enough = std::max<std::size_t>(options.concurrency / 2, 1);
+    auto room = with_->held.wait_for_room(enough, patience_for_room);
+    room = std::min({room, with_->source->batch_max(), now.how.limit - now.claimed});
+    if (now.largest_payload > 0) {
+        const auto held = std::min(with_->held.payload_bytes(), options.payload_bytes_max);
+        const auto fit = (options.payload_bytes_max - held) / now.largest_payload;
+        room = std::min(room, std::max<std::size_t>(fit, held == 0 ? 1 : 0));
+        if (fit == 0 && held > 0)
+            with_->held.wait_until_empty(5ms);
+    }
+    return room;
+}
+
+// Room for one message with nothing beside it; if others take too long, with them.
+std::size_t dispatcher::room_for_one(turn& now)
+{
+    if (with_->held.wait_until_quiet(1s)) {
+        now.loud_since.reset();
+        return 1;
+    }
+    if (!now.loud_since)
+        now.loud_since = std::chrono::steady_clock::now();
+    return now.out_of_patience() && with_->held.wait_for_room(1, patience_for_room) > 0 ? 1 : 0;
+}
+
+// Parked topics that this worker can take now. One with a limit of its own is claimed alone and no
+// further than the limit, or it would be parked again at once.
+std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
+{
+    std::vector<std::string> wanted;
+    for (const auto& topic : parked_) {
+        const auto* to = with_->table->find(topic);
+        if (to == nullptr || is_paused(pauses_, topic))
+            continue;
+        if (to->options.concurrency == 0) {
+            wanted.push_back(topic);
+        } else if (const auto room = with_->held.room_for(*to); room > 0) {
+            limit = std::min(limit, room);
+            return {topic};
+        }
+    }
+    return wanted;
+}
+
+dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
+{
+    auto limit = room_now(now);
+    if (limit == 0)
+        return haul::full;
+    now.idle = with_->held.is_empty();
+    if (is_paused(pauses_, {})) // everything is
+        return haul::none;
+    const auto wanted = wanted_parked(limit);
+    const auto asked_at = with_->source->environment().clock->monotonic();
+    auto claimed = with_->source->claim(
+        with_->who, {.lease = with_->options->lease, .limit = limit, .unpark = wanted});
+    if (claimed.size() < limit)
+        for (const auto& topic : wanted)
+            parked_.erase(topic); // all of them have been taken
+    if (claimed.empty()) {
+        now.quiet = 0;
+        return haul::none;
+    }
+    const auto brought = claimed.size() == limit ? haul::full : haul::some;
+    std::size_t largest = 0;
+    for (const auto& each : claimed.deliveries)
+        largest = std::max(largest, each.payload.size());
+    now.largest_payload = std::max(largest, now.largest_payload / 2);
+    now.claimed += claimed.size();
+    auto members = with_->held.take(std::move(claimed), asked_at);
+    if (now.stopping()) { // it was asked to while it claimed: nothing new begins
+        for (const auto& each : members)
+            with_->held.returned(each, {.verdict = outcome::kind::postpone});
+        return haul::none;
+    }
+    dispatch(now, std::move(members));
+    return brought;
+}
+
+void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
+{
+    std::vector<std::function<void()>> tasks;
+    tasks.reserve(members.size());
+    std::vector<running_ptr> asynchronous;
+    const bool alone =
+        members.size() == 1 &&
+        (now.out_of_patience() || with_->held.is_alone(members.front()->message.receipt.fence));
+    for (auto& each : members) {
+        try {
+            if (!may_run(now, each, alone))
+                continue;
+        } catch (const error&) {
+            with_->held.returned(each, postpone(without_store_pause));
+            continue;
+        } catch (...) { // a predicate or a function that says the key
+            with_->held.returned(each, outcome_of_exception(std::current_exception()));
+            continue;
+        }
+        if (std::holds_alternative<any_handler::asynchronous>(each->to->handler.run))
+            asynchronous.push_back(std::move(each));
+        else
+            tasks.emplace_back([with = with_, which = std::move(each)] { invoke(with, which); });
+    }
+    if (now.quiet > 0)
+        --now.quiet;
+    if (!tasks.empty()) {
+        with_->threads.submit(std::move(tasks));
+        with_->held.poke();
+    }
+    for (const auto& each : asynchronous)
+        invoke(with_, each);
+}
+
+// Whether a message that was claimed can begin, and counts as running. If not, it is given back.
+bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
+{
+    const auto& topic = which->message.topic;
+    which->to = with_->table->find(topic);
+    if (which->to == nullptr) {
+        warn_once(topic);
+        with_->held.returned(which, park(park_reason::no_handler));
+        return false;
+    }
+    if (is_paused(pauses_, topic)) {
+        parked_.insert(topic);
+        with_->held.returned(which, park(park_reason::paused));
+        return false;
+    }
+    if (is_suspect(*which)) {
+        // Until it has ended nothing else is claimed; or, if it is not alone, until it is.
+        now.quiet = alone ? std::max(now.quiet, 2) : quiet_claims_max;
+        if (!alone) {
+            --now.claimed;
+            with_->held.returned(which, postpone(duration::zero()));
+            return false;
+        }
+    }
+    if (with_->held.may_begin(which))
+        return true;
+    --now.claimed;
+    if (which->to->options.concurrency > 0 && with_->held.room_for(*which->to) == 0) {
+        parked_.insert(topic);
+        with_->held.returned(which, park(park_reason::at_limit));
+    } else {
+        with_->held.returned(which, postpone(over_limit_pause));
+    }
+    return false;
+}
+
+// A message that was running when its worker died may have been the reason. It is handled with
+// nothing beside it, so that it takes nobody along a second time.
+bool dispatcher::is_suspect(const running_delivery& which) const
+{
+    if (which.message.attempt <= 1 || with_->options->concurrency == 1)
+        return false;
+    const auto record = with_->source->find(which.message.receipt.id);
+    return record && core::is_error_of_absent(record->last_error);
+}
+
+// Learns what a claim does not say.
+contract::outlook dispatcher::look(turn& now)
+{
+    now.looked_at = with_->source->environment().clock->monotonic();
+    auto seen = with_->source->outlook();
+    pauses_ = seen.pauses;
+    for (const auto& each : seen.parked)
+        parked_.insert(each.topic);
+    return seen;
+}
+
+void dispatcher::rest(turn& now)
+{
+    // What is running may make the next message of its key due, or want to be tried again. So it is
+    // over when a claim found nothing while nothing was running.
+    if (now.how.until_empty) {
+        if (now.idle && now.last == haul::none)
+            now.over = true;
+        else
+            with_->held.wait_until_empty(1s);
+        return;
+    }
+    bell_->arm();
+    now.armed = true;
+    while (!now.stopping()) {
+        const auto seen = look(now);
+        const bool everything_paused = is_paused(pauses_, {});
+        std::size_t limit = 1;
+        if (!everything_paused && !wanted_parked(limit).empty())
+            return;
+        duration at_most = with_->options->look_at_least_every;
+        if (!pauses_.empty()) // nobody rings when a pause is over
+            at_most = std::min(at_most, look_when_busy_every);
+        if (everything_paused) {
+            // Whatever is due, stays.
+        } else if (seen.due) {
+            if (now.last != haul::none)
+                return;
+            // The claim before this found nothing: somebody else has it in hand, or has died with
+            // it in hand.
+            with_->settling.reap_soon();
+            (void)bell_->wait(
+                std::min(when_due_elsewhere * (1 << std::min(now.fruitless++, 6)), pause_when_due));
+            return;
+        } else if (seen.next) {
+            at_most = std::clamp<duration>(*seen.next, 1ms, at_most);
+        }
+        if (with_->source->environment().clock->database_time())
+            at_most = std::min<duration>(at_most, 2ms);
+        now.fruitless = 0;
+        if (bell_->wait(at_most))
+            return;
+    }
+}
+
+// The store is away, or refuses for now: wait, longer each time, and try again.
+void dispatcher::endure(turn& now, const std::exception& why)
+{
+    const auto& world = with_->source->environment();
+    const auto pause = std::min<duration>(100ms * (1 << std::min(now.failures++, 5)), 2s);
+    if (world.log)
+        world.log(log_level::warning, fmt::format("cannot claim, will try again: {}", why.what()));
+    const auto jittered =
+        std::chrono::duration_cast<duration>(pause * (0.5 + world.random->fraction() / 2));
+    (void)bell_->wait(jittered);
+}
+
+// Lets handlers end. When a quarter of the grace is left, or at once if that is wanted, they are
+// asked to; after it nobody is waited for.
+void dispatcher::drain(const stop_request& stop)
+{
+    using clock = std::chrono::steady_clock;
+    const auto grace = with_->options->grace;
+    const auto ask_at = clock::now() + grace / 4 * 3;
+    auto end = clock::now() + grace;
+    bool asked = false;
+    bool hurried = false;
+    for (;;) {
+        if (!hurried && stop.now.stop_requested()) {
+            end = std::min(end, clock::now() + last_words);
+            hurried = true;
+        }
+        if (!asked && (hurried || clock::now() >= ask_at)) {
+            with_->held.ask_all_to_stop();
+            asked = true;
+        }
+        const auto left = std::chrono::duration_cast<duration>(end - clock::now());
+        if (with_->held.wait_until_empty(std::clamp<duration>(left, 0us, 50ms)) || left <= 0us)
+            return;
+    }
+}
+
+void dispatcher::warn_once(const std::string& topic)
+{
+    const auto& world = with_->source->environment();
+    if (warned_.insert(topic).second && world.log)
+        world.log(log_level::warning,
+                  fmt::format("nobody handles topic '{}' here: its messages are parked until a "
+                              "worker with a handler for it comes",
+                              topic));
+}
+
+} // namespace posthorn::runtime

@@ -1,0 +1,56 @@
+// The parts of a running worker. Handlers that outlive a stop keep it alive.
+#pragma once
+
+#include "runtime/claimable.hpp"
+#include "runtime/handler_table.hpp"
+#include "runtime/held_messages.hpp"
+#include "runtime/settler.hpp"
+#include "runtime/thread_pool.hpp"
+#include <posthorn/worker.hpp>
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace posthorn::runtime {
+
+struct engine {
+    engine(std::shared_ptr<claimable> from, std::shared_ptr<const handler_table> handlers,
+           std::shared_ptr<const worker_options> how, owner self)
+        : source(std::move(from)),
+          table(std::move(handlers)),
+          options(std::move(how)),
+          who(std::move(self)),
+          held(options->concurrency, options->lease, source->environment()),
+          threads(options->concurrency),
+          settling({*source, held, threads, who, *options, [this] { news(); }})
+    {}
+
+    /// Something else may be due now. Handlers that outlive the worker find nobody to tell.
+    void news()
+    {
+        const std::lock_guard lock(mutex);
+        if (bell != nullptr)
+            bell->wake();
+    }
+
+    void listen(contract::bell* by)
+    {
+        const std::lock_guard lock(mutex);
+        bell = by;
+    }
+
+    std::shared_ptr<claimable> source;
+    std::shared_ptr<const handler_table> table;
+    std::shared_ptr<const worker_options> options;
+    owner who;
+    held_messages held;
+    thread_pool threads;
+    settler settling;
+
+private:
+    std::mutex mutex;
+    contract::bell* bell = nullptr;
+};
+
+} // namespace posthorn::runtime

@@ -1,0 +1,81 @@
+// Registration refuses what would be ambiguous; finding is then simple.
+#include "runtime/handler_table.hpp"
+
+#include <posthorn/error.hpp>
+#include <posthorn/message.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace posthorn::runtime {
+namespace {
+
+void check(const handler_options& how)
+{
+    if ((how.per_key > 0) != static_cast<bool>(how.key))
+        throw error(error_code::invalid_argument,
+                    "a limit per key needs both per_key and a function that says the key");
+    if (how.timeout && *how.timeout <= duration::zero())
+        throw error(error_code::invalid_argument, "the time-out must be longer than zero");
+}
+
+void check_pattern(std::string_view pattern)
+{
+    if (pattern.empty() || pattern.size() > limits::topic_bytes_max)
+        throw error(error_code::invalid_argument,
+                    fmt::format("the pattern '{}' must have 1 to {} bytes", pattern,
+                                limits::topic_bytes_max));
+    if (const auto star = pattern.find('*');
+        star != std::string_view::npos && star != pattern.size() - 1)
+        throw error(error_code::invalid_argument,
+                    fmt::format("the pattern '{}' has a '*' before its end; use handle_if for more "
+                                "than \"starts with\"",
+                                pattern));
+}
+
+} // namespace
+
+void handler_table::add(std::string_view pattern, any_handler handler, const handler_options& how)
+{
+    check_pattern(pattern);
+    check(how);
+    const bool wildcard = pattern.ends_with('*');
+    auto& table = wildcard ? by_prefix_ : exact_;
+    const auto key = wildcard ? pattern.substr(0, pattern.size() - 1) : pattern;
+    route added{.pattern = std::string(pattern), .handler = std::move(handler), .options = how};
+    if (!table.try_emplace(std::string(key), std::move(added)).second)
+        throw error(error_code::invalid_argument,
+                    fmt::format("'{}' has a handler already; a topic can have only one", pattern));
+}
+
+void handler_table::add_if(std::function<bool(std::string_view)> accepts, any_handler handler,
+                           const handler_options& how)
+{
+    check(how);
+    if (!accepts)
+        throw error(error_code::invalid_argument, "the predicate is empty");
+    by_predicate_.push_back(
+        {std::move(accepts),
+         {.pattern = "a predicate", .handler = std::move(handler), .options = how}});
+}
+
+const route* handler_table::find(std::string_view topic) const
+{
+    if (const auto at = exact_.find(topic); at != exact_.end())
+        return &at->second;
+    for (auto length = topic.size() + 1; length-- > 0 && !by_prefix_.empty();)
+        if (const auto at = by_prefix_.find(topic.substr(0, length)); at != by_prefix_.end())
+            return &at->second;
+    for (const auto& each : by_predicate_)
+        if (each.accepts(topic))
+            return &each.to;
+    return nullptr;
+}
+
+bool handler_table::empty() const noexcept
+{
+    return exact_.empty() && by_prefix_.empty() && by_predicate_.empty();
+}
+
+} // namespace posthorn::runtime

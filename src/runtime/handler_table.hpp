@@ -1,0 +1,47 @@
+// Which handler a topic has: exact names first, then wildcards, the longest first, then predicates.
+#pragma once
+
+#include <posthorn/handler.hpp>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace posthorn::runtime {
+
+/// A handler and what it was registered with.
+struct route {
+    std::string pattern; ///< for people; of a predicate, "a predicate"
+    any_handler handler;
+    handler_options options;
+};
+
+/// Filled first, then read. Threads: reading is safe from any.
+class handler_table {
+public:
+    /// Throws: `error` with `invalid_argument` for a bad pattern, a limit per key without a key, or
+    /// a pattern that has a handler already.
+    void add(std::string_view pattern, any_handler handler, const handler_options& how);
+    void add_if(std::function<bool(std::string_view)> accepts, any_handler handler,
+                const handler_options& how);
+
+    /// Null: nobody handles this topic.
+    [[nodiscard]] const route* find(std::string_view topic) const;
+
+    [[nodiscard]] bool empty() const noexcept;
+
+private:
+    struct guarded {
+        std::function<bool(std::string_view)> accepts;
+        route to;
+    };
+
+    // Maps and deques keep their elements where they are.
+    std::map<std::string, route, std::less<>> exact_;
+    std::map<std::string, route, std::less<>> by_prefix_;
+    std::deque<guarded> by_predicate_;
+};
+
+} // namespace posthorn::runtime

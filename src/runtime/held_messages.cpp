@@ -1,0 +1,395 @@
+// The bookkeeping of a worker, under one lock that is never held while anything else happens.
+#include "runtime/held_messages.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace posthorn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Results of a batch wait this long for each other, so that they share a transaction.
+constexpr duration linger = 1ms;
+
+// Under a manual clock nobody knows when time moves: look often.
+constexpr duration look_at_manual_clock_every = 2ms;
+
+// Outside the lock: whoever listens to the token may call us.
+void ask_to_stop(const std::vector<running_ptr>& which)
+{
+    for (const auto& each : which)
+        each->stop.request_stop();
+}
+
+} // namespace
+
+held_messages::held_messages(std::size_t concurrency, duration lease, environment world)
+    : concurrency_(concurrency), lease_(lease), world_(std::move(world))
+{}
+
+duration held_messages::real_wait(duration wanted) const
+{
+    return world_.clock->database_time() ? std::min(wanted, look_at_manual_clock_every) : wanted;
+}
+
+std::size_t held_messages::wait_for_room(std::size_t enough, duration patience)
+{
+    lock guard(mutex_);
+    const auto free = [&] { return concurrency_ - std::min(running_, concurrency_); };
+    room_wanted_ = enough;
+    if (!changed_.wait_for(guard, patience, [&] { return woken_ || free() >= enough; })) {
+        room_wanted_ = 1;
+        changed_.wait_for(guard, 100ms, [&] { return woken_ || free() > 0; });
+    }
+    room_wanted_ = 0;
+    return std::exchange(woken_, false) ? 0 : free();
+}
+
+std::vector<running_ptr> held_messages::take(batch&& claimed, monotonic_time asked_at)
+{
+    std::vector<running_ptr> members;
+    members.reserve(claimed.size());
+    const lock guard(mutex_);
+    for (auto& each : claimed.deliveries) {
+        auto next = std::make_shared<running_delivery>();
+        next->message = std::move(each);
+        next->place = members.size();
+        payload_bytes_ += next->message.payload.size();
+        members.push_back(std::move(next));
+    }
+    batches_[claimed.fence] = {
+        .lease_end = asked_at + lease_, .renew_at = asked_at + lease_ / 2, .open = members};
+    return members;
+}
+
+std::size_t held_messages::room_for(const route& which) const
+{
+    const lock guard(mutex_);
+    if (which.options.concurrency == 0)
+        return SIZE_MAX;
+    const auto at = running_by_route_.find(&which);
+    const auto running = at == running_by_route_.end() ? 0 : at->second;
+    return which.options.concurrency - std::min(running, which.options.concurrency);
+}
+
+bool held_messages::may_begin(const running_ptr& which)
+{
+    const auto& options = which->to->options;
+    if (options.key)
+        which->group = options.key(which->message);
+    const auto now = world_.clock->monotonic();
+    const lock guard(mutex_);
+    if (options.concurrency > 0 && running_by_route_[which->to] >= options.concurrency)
+        return false;
+    if (options.key && running_by_group_[{which->to, which->group}] >= options.per_key)
+        return false;
+    ++running_;
+    if (options.concurrency > 0)
+        ++running_by_route_[which->to];
+    if (options.key)
+        ++running_by_group_[{which->to, which->group}];
+    which->began = now;
+    if (options.timeout) {
+        which->deadline = now + *options.timeout;
+        deadlines_.emplace(*which->deadline, which);
+        if (options.abandon_after)
+            which->held_until = *which->deadline + *options.abandon_after;
+    }
+    return true;
+}
+
+bool held_messages::wait_until_empty(duration at_most)
+{
+    lock guard(mutex_);
+    changed_.wait_for(guard, at_most, [&] { return woken_ || batches_.empty(); });
+    woken_ = false;
+    return batches_.empty();
+}
+
+bool held_messages::nothing_beside(std::optional<fence> which) const
+{
+    return std::ranges::all_of(batches_, [&](const auto& each) {
+        const auto is_lost = [](const running_ptr& member) { return member->lost.load(); };
+        return each.first == which || std::ranges::all_of(each.second.open, is_lost);
+    });
+}
+
+bool held_messages::wait_until_quiet(duration at_most)
+{
+    const auto quiet = [&] { return running_ < concurrency_ && nothing_beside(std::nullopt); };
+    lock guard(mutex_);
+    changed_.wait_for(guard, at_most, [&] { return woken_ || quiet(); });
+    woken_ = false;
+    return quiet();
+}
+
+bool held_messages::is_alone(fence which) const
+{
+    const lock guard(mutex_);
+    return nothing_beside(which);
+}
+
+bool held_messages::is_empty() const
+{
+    const lock guard(mutex_);
+    return batches_.empty();
+}
+
+std::size_t held_messages::running() const
+{
+    const lock guard(mutex_);
+    return running_;
+}
+
+std::size_t held_messages::payload_bytes() const
+{
+    const lock guard(mutex_);
+    return payload_bytes_;
+}
+
+void held_messages::leave_place(const running_delivery& which)
+{
+    --running_;
+    if (which.to->options.concurrency > 0)
+        --running_by_route_[which.to];
+    if (which.to->options.key) {
+        const auto at = running_by_group_.find({which.to, which.group});
+        if (--at->second == 0)
+            running_by_group_.erase(at);
+    }
+    // Waking somebody for each place costs more than a quick handler.
+    if (room_wanted_ > 0 && concurrency_ - running_ >= room_wanted_)
+        changed_.notify_all();
+}
+
+void held_messages::ended(const running_ptr& which, outcome said)
+{
+    const lock guard(mutex_);
+    leave_place(*which);
+    add_result(which, std::move(said));
+}
+
+void held_messages::returned(const running_ptr& which, outcome said)
+{
+    const lock guard(mutex_);
+    add_result(which, std::move(said));
+}
+
+void held_messages::add_result(const running_ptr& which, outcome said)
+{
+    results_.push_back({which, std::move(said)});
+    // A batch of which nothing runs any more need not wait for the rest of it.
+    const auto at = batches_.find(which->message.receipt.fence);
+    const bool complete = at == batches_.end() || results_.size() >= at->second.open.size();
+    const bool news = !oldest_result_ || (complete && !batch_complete_);
+    if (!oldest_result_)
+        oldest_result_ = std::chrono::steady_clock::now();
+    batch_complete_ = batch_complete_ || complete;
+    if (news)
+        chores_.notify_one();
+}
+
+void held_messages::ended_and_settled(const running_ptr& which)
+{
+    {
+        const lock guard(mutex_);
+        leave_place(*which);
+        forget(*which);
+    }
+    changed_.notify_all();
+}
+
+void held_messages::forget(const running_delivery& which)
+{
+    const auto at = batches_.find(which.message.receipt.fence);
+    if (at == batches_.end())
+        return;
+    auto& open = at->second.open;
+    if (which.place >= open.size() || open[which.place].get() != &which)
+        return;
+    payload_bytes_ -= which.message.payload.size();
+    open.back()->place = which.place;
+    std::swap(open[which.place], open.back());
+    open.pop_back();
+    if (open.empty())
+        batches_.erase(at);
+}
+
+bool held_messages::settle_now() const
+{
+    const auto now = std::chrono::steady_clock::now();
+    if (results_.empty() || now < not_before_)
+        return false;
+    return closing_ || batch_complete_ || now >= *oldest_result_ + linger;
+}
+
+void held_messages::poke()
+{
+    {
+        const lock guard(mutex_);
+        poked_ = true;
+    }
+    chores_.notify_one();
+}
+
+held_messages::chores held_messages::wait_for_chores(duration at_most)
+{
+    lock guard(mutex_);
+    const auto end = world_.clock->monotonic() + at_most;
+    const auto real_end = std::chrono::steady_clock::now() + at_most;
+    for (;;) {
+        const auto now = world_.clock->monotonic();
+        chores due;
+        std::vector<running_ptr> to_stop;
+        watch_deadlines(now, to_stop);
+        watch_leases(now, due, to_stop);
+        if (settle_now()) {
+            due.to_settle = std::move(results_);
+            results_.clear();
+            oldest_result_.reset();
+            batch_complete_ = false;
+        }
+        due.closing = closing_;
+        if (!to_stop.empty()) {
+            guard.unlock();
+            ask_to_stop(to_stop);
+            guard.lock();
+        }
+        if (!due.to_settle.empty() || !due.to_renew.empty() || due.closing ||
+            std::exchange(poked_, false) || now >= end ||
+            std::chrono::steady_clock::now() >= real_end)
+            return due;
+
+        auto until = end;
+        for (const auto& [number, each] : batches_)
+            until = std::min(until, each.renew_at);
+        if (!deadlines_.empty())
+            until = std::min(until, deadlines_.begin()->first);
+        duration rest = real_wait(until - now);
+        if (oldest_result_)
+            rest = std::min(rest, std::chrono::duration_cast<duration>(
+                                      std::max(*oldest_result_ + linger, not_before_) -
+                                      std::chrono::steady_clock::now()));
+        chores_.wait_for(guard, std::max<duration>(rest, 50us));
+    }
+}
+
+void held_messages::watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop)
+{
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+        if (auto late = deadlines_.begin()->second.lock())
+            to_stop.push_back(std::move(late));
+        deadlines_.erase(deadlines_.begin());
+    }
+}
+
+// A batch is renewed while anybody in it is worth it: a handler that neither ends nor stops may
+// have been given up.
+void held_messages::watch_leases(monotonic_time now, chores& into,
+                                 std::vector<running_ptr>& to_stop)
+{
+    for (auto& [number, each] : batches_) {
+        if (now >= each.lease_end) {
+            // Nobody has told us, but by now others may have taken it.
+            for (const auto& member : each.open)
+                if (!member->lost.exchange(true))
+                    to_stop.push_back(member);
+        }
+        if (now < each.renew_at)
+            continue;
+        const bool given_up = std::ranges::all_of(each.open, [&](const running_ptr& member) {
+            return member->held_until && *member->held_until <= now;
+        });
+        each.renew_at = now + lease_ / 8;
+        if (!given_up)
+            into.to_renew.push_back(number);
+    }
+}
+
+void held_messages::settled(const std::vector<result>& what)
+{
+    {
+        const lock guard(mutex_);
+        for (const auto& each : what)
+            forget(*each.of);
+    }
+    changed_.notify_all();
+}
+
+void held_messages::try_again(std::vector<result> what, duration pause)
+{
+    const auto now = std::chrono::steady_clock::now();
+    const lock guard(mutex_);
+    for (auto& each : what)
+        results_.push_back(std::move(each));
+    oldest_result_ = now;
+    not_before_ = now + pause;
+}
+
+void held_messages::renewed(fence which, monotonic_time asked_at)
+{
+    const lock guard(mutex_);
+    const auto at = batches_.find(which);
+    if (at == batches_.end())
+        return;
+    at->second.lease_end = asked_at + lease_;
+    at->second.renew_at = asked_at + lease_ / 2;
+}
+
+void held_messages::renewal_failed(fence which)
+{
+    const auto now = world_.clock->monotonic();
+    const lock guard(mutex_);
+    if (const auto at = batches_.find(which); at != batches_.end())
+        at->second.renew_at = now + lease_ / 16;
+}
+
+void held_messages::lost(fence which)
+{
+    std::vector<running_ptr> members;
+    {
+        const lock guard(mutex_);
+        const auto at = batches_.find(which);
+        if (at == batches_.end())
+            return;
+        at->second.renew_at = monotonic_time::max();
+        at->second.lease_end = monotonic_time::max();
+        members = at->second.open;
+    }
+    for (const auto& each : members)
+        each->lost = true;
+    ask_to_stop(members);
+}
+
+void held_messages::ask_all_to_stop()
+{
+    std::vector<running_ptr> members;
+    {
+        const lock guard(mutex_);
+        for (const auto& [number, each] : batches_)
+            members.insert(members.end(), each.open.begin(), each.open.end());
+    }
+    ask_to_stop(members);
+}
+
+void held_messages::close()
+{
+    {
+        const lock guard(mutex_);
+        closing_ = true;
+    }
+    chores_.notify_all();
+}
+
+void held_messages::wake() noexcept
+{
+    {
+        const lock guard(mutex_);
+        woken_ = true;
+    }
+    changed_.notify_all();
+}
+
+} // namespace posthorn::runtime

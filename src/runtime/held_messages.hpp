@@ -1,0 +1,146 @@
+// What a worker holds: batches with their leases, handlers that run, and results that wait to be
+// settled. Bookkeeping only: no store, no handler is called from here.
+#pragma once
+
+#include "runtime/running_delivery.hpp"
+#include <posthorn/delivery.hpp>
+#include <posthorn/environment.hpp>
+
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace posthorn::runtime {
+
+using running_ptr = std::shared_ptr<running_delivery>;
+
+/// A handler's answer that is not settled yet.
+struct result {
+    running_ptr of;
+    outcome said;
+};
+
+/// Threads: safe to use from any.
+class held_messages {
+public:
+    held_messages(std::size_t concurrency, duration lease, environment world);
+
+    // ------------------------------------------------------------------ for whoever claims
+
+    /// Waits for `enough` free places, or after `patience` for at least one, or for `wake`.
+    /// Returns: the free places.
+    std::size_t wait_for_room(std::size_t enough, duration patience);
+
+    /// Takes a claimed batch in. `asked_at` is when the claim was sent: the lease counts from then.
+    std::vector<running_ptr> take(batch&& claimed, monotonic_time asked_at);
+
+    /// Whether the limits of its handler let it begin now; if so it counts as running.
+    bool may_begin(const running_ptr& which);
+
+    /// How many more of a route may begin; SIZE_MAX without a limit.
+    [[nodiscard]] std::size_t room_for(const route& which) const;
+
+    /// Waits until no handler runs and everything is settled. False: `at_most` was over, or `wake`.
+    bool wait_until_empty(duration at_most);
+    [[nodiscard]] bool is_empty() const;
+
+    /// The same, but leaves out what is lost and still running: it may never end. Waits for a free
+    /// place as well.
+    bool wait_until_quiet(duration at_most);
+
+    /// Whether there is nothing in hand beside this batch, leaving out the same.
+    [[nodiscard]] bool is_alone(fence which) const;
+
+    [[nodiscard]] std::size_t running() const;
+    [[nodiscard]] std::size_t payload_bytes() const;
+
+    // ---------------------------------------------------------------- for whoever handles
+
+    /// A handler has answered; its place is free.
+    void ended(const running_ptr& which, outcome said);
+
+    /// A message that never reached its handler.
+    void returned(const running_ptr& which, outcome said);
+
+    /// A handler's transaction settled the message.
+    void ended_and_settled(const running_ptr& which);
+
+    // ---------------------------------------------------------------- for whoever settles
+
+    struct chores {
+        std::vector<result> to_settle;
+        std::vector<fence> to_renew;
+        bool closing = false;
+    };
+
+    /// Lets `wait_for_chores` return, to look around.
+    void poke();
+
+    /// Waits until there is something to do, at most for `at_most`. Members of one batch that
+    /// finish shortly after each other are settled together.
+    chores wait_for_chores(duration at_most);
+
+    void settled(const std::vector<result>& what);
+
+    /// The store could not be reached: they are offered again, not before `pause`.
+    void try_again(std::vector<result> what, duration pause);
+
+    void renewed(fence which, monotonic_time asked_at);
+    void renewal_failed(fence which); ///< it is tried again soon, until the lease is over
+    void lost(fence which);
+
+    // ------------------------------------------------------------------------ for the end
+
+    void ask_all_to_stop();
+    void close();         ///< lets `wait_for_chores` end
+    void wake() noexcept; ///< ends all waits
+
+private:
+    struct held_batch {
+        monotonic_time lease_end{};
+        monotonic_time renew_at{};
+        std::vector<running_ptr> open;
+    };
+    using lock = std::unique_lock<std::mutex>;
+
+    [[nodiscard]] bool nothing_beside(std::optional<fence> which) const;
+    void forget(const running_delivery& which);
+    void leave_place(const running_delivery& which);
+    void add_result(const running_ptr& which, outcome said);
+    void watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop);
+    void watch_leases(monotonic_time now, chores& into, std::vector<running_ptr>& to_stop);
+    [[nodiscard]] bool settle_now() const;
+    [[nodiscard]] duration real_wait(duration wanted) const;
+
+    // Waiting for each other is about threads, not about messages: it is on the real clock.
+    using real_time = std::chrono::steady_clock::time_point;
+
+    const std::size_t concurrency_;
+    const duration lease_;
+    const environment world_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable changed_; ///< places, results, emptiness
+    std::condition_variable chores_;  ///< something for whoever settles
+    std::map<fence, held_batch> batches_;
+    std::vector<result> results_;
+    std::optional<real_time> oldest_result_;
+    real_time not_before_{};
+    std::multimap<monotonic_time, std::weak_ptr<running_delivery>> deadlines_;
+    std::map<const route*, std::size_t> running_by_route_;
+    std::map<std::pair<const route*, std::string>, std::size_t> running_by_group_;
+    std::size_t running_ = 0;
+    std::size_t room_wanted_ = 0; ///< by whoever waits for it
+    std::size_t payload_bytes_ = 0;
+    bool batch_complete_ = false;
+    bool closing_ = false;
+    bool poked_ = false;
+    bool woken_ = false;
+};
+
+} // namespace posthorn::runtime

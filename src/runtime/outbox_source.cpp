@@ -1,0 +1,70 @@
+// The outbox of one store as something claimable.
+#include "runtime/outbox_source.hpp"
+
+#include "store/contract/backend.hpp"
+
+#include <utility>
+
+namespace posthorn::runtime {
+
+outbox_source::outbox_source(store where, outbox_options options)
+    : store_(std::move(where)), outbox_(store_, std::move(options))
+{}
+
+batch outbox_source::claim(const owner& who, const claim_options& how)
+{
+    return outbox_.claim(who, how);
+}
+
+settle_result outbox_source::settle(const owner& who, std::span<const settlement> what)
+{
+    return outbox_.settle(who, what);
+}
+
+settle_result outbox_source::settle(transaction& tx, const owner& who,
+                                    std::span<const settlement> what)
+{
+    return outbox_.settle(tx, who, what);
+}
+
+bool outbox_source::renew(const owner& who, fence which, duration lease)
+{
+    return outbox_.renew(who, which, lease);
+}
+
+reap_report outbox_source::reap()
+{
+    return outbox_.reap_expired();
+}
+
+contract::outlook outbox_source::outlook()
+{
+    return store_.backend().outlook();
+}
+
+std::unique_ptr<contract::bell> outbox_source::make_bell()
+{
+    return store_.backend().make_bell();
+}
+
+transaction outbox_source::begin()
+{
+    return store_.begin();
+}
+
+std::optional<message_record> outbox_source::find(message_id id)
+{
+    return find_message(store_, id);
+}
+
+std::size_t outbox_source::batch_max() const
+{
+    return store_.backend().limits().batch_max;
+}
+
+const posthorn::environment& outbox_source::environment() const
+{
+    return store_.environment();
+}
+
+} // namespace posthorn::runtime

@@ -1,0 +1,162 @@
+// Settling, renewing, reaping.
+#include "runtime/settler.hpp"
+
+#include <posthorn/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace posthorn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr duration pause_max = 2s;
+
+bool is_done(const result& each)
+{
+    return each.said.verdict == outcome::kind::done;
+}
+
+// Whether another message may be handled by this: the next of a key, itself at once, or one that
+// was put aside because as many of its topic as may were running.
+bool makes_news(const result& each)
+{
+    return !each.of->message.ordering_key.empty() || !is_done(each) ||
+           each.of->to->options.concurrency > 0;
+}
+
+} // namespace
+
+settler::settler(parts with) : with_(std::move(with)) {}
+
+void settler::run()
+{
+    for (;;) {
+        // While tasks wait for a thread somebody has to see to it.
+        const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
+        auto due = with_.held.wait_for_chores(at_most);
+        with_.threads.grow();
+        for (const auto which : due.to_renew)
+            renew(which);
+        if (!due.to_settle.empty())
+            settle(std::move(due.to_settle), due.closing);
+        else if (due.closing)
+            return;
+        const bool reaping =
+            reap_soon_.exchange(false) || with_.source.environment().clock->monotonic() >= reap_at_;
+        if (reaping && !due.closing)
+            reap();
+    }
+}
+
+// Batches of which all is done take the short way, one by one; the rest shares a transaction.
+void settler::settle(std::vector<result> what, bool closing)
+{
+    std::map<fence, std::vector<result>> by_batch;
+    for (auto& each : what)
+        by_batch[each.of->message.receipt.fence].push_back(std::move(each));
+    std::vector<result> others;
+    for (auto& [number, members] : by_batch) {
+        if (std::ranges::all_of(members, is_done))
+            settle_together(std::move(members), closing);
+        else
+            std::ranges::move(members, std::back_inserter(others));
+    }
+    if (!others.empty())
+        settle_together(std::move(others), closing);
+}
+
+void settler::settle_together(std::vector<result> what, bool closing)
+{
+    std::vector<settlement> all;
+    all.reserve(what.size());
+    for (const auto& each : what)
+        all.push_back({.receipt = each.of->message.receipt, .outcome = each.said});
+    try {
+        const auto answers = with_.source.settle(with_.who, all).answers;
+        failures_ = 0;
+        for (std::size_t i = 0; i < what.size(); ++i)
+            count(what[i].of->message, answers[i]);
+        const bool news = std::ranges::any_of(what, makes_news);
+        with_.held.settled(what);
+        if (news && with_.news)
+            with_.news();
+    } catch (const std::exception& failure) {
+        // Settling again is safe even after an unknown outcome: what was settled answers `lost`.
+        warn("cannot settle, will try again", failure);
+        if (closing) {
+            with_.held.settled(what); // their leases will run out
+            return;
+        }
+        const auto pause = std::min<duration>(50ms * (1 << std::min(failures_++, 6)), pause_max);
+        with_.held.try_again(std::move(what), pause);
+    }
+}
+
+void settler::reap_soon()
+{
+    reap_soon_ = true;
+    with_.held.poke();
+}
+
+void settler::renew(fence which)
+{
+    const auto asked_at = with_.source.environment().clock->monotonic();
+    try {
+        if (with_.source.renew(with_.who, which, with_.options.lease))
+            with_.held.renewed(which, asked_at);
+        else
+            with_.held.lost(which);
+    } catch (const std::exception& failure) {
+        warn("cannot renew a lease, will try again", failure);
+        with_.held.renewal_failed(which);
+    }
+}
+
+void settler::reap()
+{
+    const auto& clock = *with_.source.environment().clock;
+    reap_at_ = clock.monotonic() + std::min<duration>(with_.options.lease / 2, 10s);
+    try {
+        const auto report = with_.source.reap();
+        if (report.released + report.retrying + report.dead > 0 && with_.news)
+            with_.news();
+    } catch (const std::exception& failure) {
+        warn("cannot look for leases that ran out", failure);
+    }
+}
+
+void settler::count(const delivery& of, settled_as answer)
+{
+    {
+        const std::lock_guard lock(mutex_);
+        switch (answer) {
+        case settled_as::done: ++report_.done; break;
+        case settled_as::retrying: ++report_.retrying; break;
+        case settled_as::dead: ++report_.dead; break;
+        case settled_as::released: ++report_.released; break;
+        case settled_as::parked: ++report_.parked; break;
+        case settled_as::lost: ++report_.lost; break;
+        }
+    }
+    if (with_.options.on.settled)
+        with_.options.on.settled(of, answer);
+}
+
+run_report settler::so_far() const
+{
+    const std::lock_guard lock(mutex_);
+    return report_;
+}
+
+void settler::warn(const char* what, const std::exception& why) const
+{
+    if (const auto& log = with_.source.environment().log)
+        log(log_level::warning, fmt::format("{}: {}", what, why.what()));
+}
+
+} // namespace posthorn::runtime

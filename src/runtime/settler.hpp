@@ -1,0 +1,57 @@
+// Settles what handlers said, keeps leases alive, and takes back what others have left behind. Runs
+// on a thread of its own, so that neither a slow claim nor a slow handler delays a lease.
+#pragma once
+
+#include "runtime/claimable.hpp"
+#include "runtime/held_messages.hpp"
+#include "runtime/thread_pool.hpp"
+#include <posthorn/worker.hpp>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace posthorn::runtime {
+
+class settler {
+public:
+    struct parts {
+        claimable& source;
+        held_messages& held;
+        thread_pool& threads;
+        const owner& who;
+        const worker_options& options;
+
+        /// Called when a settlement may have made something else due.
+        std::function<void()> news;
+    };
+
+    explicit settler(parts with);
+
+    /// Works until `held_messages::close`, and until nothing is left or the store is away.
+    void run();
+
+    /// Takes back what others have left behind, at the next occasion.
+    void reap_soon();
+
+    /// Counts an answer that was given elsewhere, in a handler's transaction.
+    void count(const delivery& of, settled_as answer);
+    [[nodiscard]] run_report so_far() const;
+
+private:
+    void settle(std::vector<result> what, bool closing);
+    void settle_together(std::vector<result> what, bool closing);
+    void renew(fence which);
+    void reap();
+    void warn(const char* what, const std::exception& why) const;
+
+    parts with_;
+    mutable std::mutex mutex_;
+    run_report report_;
+    std::atomic<bool> reap_soon_ = false;
+    monotonic_time reap_at_{};
+    int failures_ = 0;
+};
+
+} // namespace posthorn::runtime

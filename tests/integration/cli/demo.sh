@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The demo runs as it is shown: orders in their order, retries, a delay, and one dead letter.
+# Proves: OPS-01
+source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
+
+expect 0 demo "$url" --seconds 5
+err_has 'enqueued   order 1 in three steps'
+err_has 'done       order.shipped of order-1'
+err_has 'done       mail.reminder'
+err_has "dead       invoice.send: there is no customer 'nobody'"
+out_matches '[0-9]+ enqueued, [0-9]+ done, [0-9]+ tried again, 1 dead'
+out_matches "invoice.send .*there is no customer 'nobody'"
+out_has "posthorn dead redrive $url --topic invoice.send"
+expect 0 messages "$url" --key order-1 --json
+[[ $(grep -o '"finished_at":"[^"]*"' "$scratch/out") == $(grep -o '"finished_at":"[^"]*"' "$scratch/out" | sort) ]] ||
+    fail "the steps of an order should end in their order"
+expect 0 dead redrive "$url" --topic invoice.send
+expect 0 work "$url" --until-empty --on 'invoice.*' -- cat
+out_is '{"customer": "nobody"}'
+
+# Without a URL it makes a store of its own; a signal ends it.
+TMPDIR=$scratch "$posthorn" demo --json >"$scratch/out" 2>"$scratch/err" &
+pid=$!
+until compgen -G "$scratch/posthorn-demo.*/demo.db" >/dev/null; do sleep 0.05; done
+kill -INT "$pid"
+status=0
+wait "$pid" || status=$?
+out=$(<"$scratch/out") err=$(<"$scratch/err") command='demo in the background'
+((status == 0)) || fail "a signal is how it ends"
+out_matches '^\{"url":"sqlite:[^"]*/demo.db","enqueued":[0-9]+,"done":[0-9]+,"retried":[0-9]+,"dead":[0-9]+\}$'
+expect 2 demo "$url" --seconds 0

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Commands as handlers, reasons, pauses and following on the servers, as on SQLite.
+# Proves: OPS-01, OPS-06
+source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
+: "${POSTHORN_TEST_POSTGRESQL:?is not set: run ./dev servers, and then this with what it prints}"
+: "${POSTHORN_TEST_MARIADB:?is not set: run ./dev servers, and then this with what it prints}"
+name=cli_$$_$RANDOM
+place=${POSTHORN_TEST_MARIADB##*@}
+place=${place%%/*}
+on_postgres() { psql -X -q "$POSTHORN_TEST_POSTGRESQL" -c "$1"; }
+on_mariadb() { mariadb --no-defaults -h "${place%:*}" -P "${place#*:}" -u root -e "$1"; }
+cleanup() {
+    on_postgres "DROP DATABASE IF EXISTS $name WITH (FORCE)" || true
+    on_mariadb "DROP DATABASE IF EXISTS $name" || true
+    rm -rf "$scratch"
+}
+trap 'cleanup 2>/dev/null' EXIT
+on_postgres "CREATE DATABASE $name"
+on_mariadb "CREATE DATABASE $name"
+
+because() {
+    expect 0 why "$url" "$id" --json
+    [[ $(json_value reason) == "$1" ]] || fail "the reason should be $1"
+}
+work() { expect 0 work "$url" --until-empty "$@"; }
+
+for url in "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/$name"; do
+    expect 0 init "$url"
+    enqueue --topic t --payload hello --header lang=de
+    because no_worker_yet
+    work --on t -- sh -c 'cat; echo "-$POSTHORN_HEADER_LANG"'
+    out_is hello-de
+    because 'done'
+    enqueue --topic t --payload x
+    work --backoff 1h --on t -- sh -c 'echo trouble >&2; exit 75'
+    because retry_later
+    out_has 'trouble'
+    enqueue --topic t --payload x --key k
+    blocker=$id
+    enqueue --topic t --payload x --key k
+    because key_held
+    work --on t -- sh -c 'exit 65'
+    because key_blocked
+    out_has "\"held_by\":\"$blocker\""
+    expect 0 dead skip-key "$url" k
+    expect 0 pause "$url" --topic t
+    because paused
+    work --on t -- true
+    because parked_paused
+    expect 0 stats "$url" --json
+    [[ $(json_value parked) == 1 ]] || fail "one message is parked"
+    expect 0 resume "$url" --topic t
+    enqueue --topic orphan --payload x
+    orphan=$id
+    work --on t -- true
+    because parked_no_handler
+    "$worker" "$url" claim >/dev/null
+    enqueue --topic t --payload x
+    "$worker" "$url" claim >/dev/null
+    because started
+
+    # A worker at rest is woken by what comes, and what it does is followed.
+    "$posthorn" tail "$url" --json >"$scratch/followed" 2>/dev/null &
+    tail=$!
+    "$posthorn" work "$url" --on new -- true 2>/dev/null &
+    pid=$!
+    enqueue --topic new --payload x
+    tries=0
+    until grep -q "\"id\":\"$id\".*\"state\":\"done\"" "$scratch/followed"; do
+        ((++tries < 400)) || fail "the message should be done, and tail should say so"
+        sleep 0.05
+    done
+    kill -TERM "$pid" "$tail"
+    wait "$pid" || fail "the worker should drain"
+    wait "$tail" || fail "tail should end"
+done

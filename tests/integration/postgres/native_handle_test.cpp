@@ -1,0 +1,81 @@
+// The connection under a transaction as libpq sees it, and what the application's own failures on
+// it do to the transaction.
+#include "integration/postgres/server_fixture.hpp"
+#include <posthorn/enqueue.hpp>
+#include <posthorn/messages.hpp>
+
+#include <gtest/gtest.h>
+#include <libpq-fe.h>
+
+#include <memory>
+#include <string>
+
+namespace posthorn::test {
+namespace {
+
+class postgres_native_handle : public server_fixture {
+protected:
+    postgres_native_handle() { admin_->execute("CREATE TABLE " + orders_ + " (id integer)"); }
+
+    [[nodiscard]] static bool run(PGconn* db, const std::string& sql)
+    {
+        const std::unique_ptr<PGresult, void (*)(PGresult*)> result(PQexec(db, sql.c_str()),
+                                                                    &PQclear);
+        return PQresultStatus(result.get()) == PGRES_COMMAND_OK;
+    }
+
+    [[nodiscard]] bool insert(PGconn* db)
+    {
+        return run(db, "INSERT INTO " + orders_ + " VALUES (1)");
+    }
+
+    std::int64_t orders() { return admin_->count("SELECT count(*) FROM " + orders_); }
+
+    static void expect_usable(PGconn* db)
+    {
+        EXPECT_EQ(PQtransactionStatus(db), PQTRANS_INTRANS);
+        EXPECT_EQ(PQpipelineStatus(db), PQ_PIPELINE_OFF);
+    }
+
+    std::string orders_ = schema_ + "_app.orders";
+    store store_ = open_with("&pool=1");
+};
+
+} // namespace
+
+// Proves: OUT-01
+TEST_F(postgres_native_handle, its_transaction_is_open_and_no_pipeline_is)
+{
+    auto tx = store_.begin();
+    expect_usable(postgres::native_handle(tx)); // before anything was said
+    enqueue(tx, {"order.placed", "1"}, {.dedup_key = "one"});
+    expect_usable(postgres::native_handle(tx));
+    ASSERT_TRUE(insert(postgres::native_handle(tx)));
+    enqueue(tx, {"order.placed", "2"}, {.dedup_key = "two"});
+    EXPECT_EQ(orders(), 0);
+    tx.commit();
+    EXPECT_EQ(orders(), 1);
+    EXPECT_EQ(count_messages(store_).ready, 2);
+}
+
+// Proves: OUT-01, I1
+TEST_F(postgres_native_handle, a_failed_statement_of_the_application_fails_the_transaction)
+{
+    {
+        auto tx = store_.begin();
+        enqueue(tx, {"order.placed", "1"});
+        ASSERT_FALSE(run(postgres::native_handle(tx), "INSERT INTO nowhere VALUES (1)"));
+        EXPECT_THROW(tx.commit(), error);
+    }
+    EXPECT_EQ(count_messages(store_).ready, 0); // on the same, only connection
+}
+
+TEST_F(postgres_native_handle, a_reading_transaction_only_reads)
+{
+    auto view = store_.read();
+    auto* const db = postgres::native_handle(view);
+    expect_usable(db);
+    EXPECT_FALSE(insert(db));
+}
+
+} // namespace posthorn::test

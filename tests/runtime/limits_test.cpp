@@ -1,0 +1,197 @@
+// How many handlers run at once: in all, per topic, per key; and messages that are better left
+// alone.
+#include "runtime/worker_test.hpp"
+
+#include <atomic>
+
+namespace posthorn::conformance {
+namespace {
+
+using ::testing::Each;
+
+class worker_limits : public worker_test {
+protected:
+    /// Runs a worker until these are done, while time goes by.
+    void run_until_done(worker& one, const std::vector<message_id>& ids, duration step = 0s)
+    {
+        background running(one);
+        EXPECT_TRUE(eventually([&] {
+            clock().advance(step);
+            return std::ranges::all_of(states_of(ids),
+                                       [](auto state) { return state == message_state::done; });
+        }));
+    }
+};
+
+// Proves: OUT-10
+TEST_P(worker_limits, as_many_handlers_run_at_once_as_allowed_and_never_more)
+{
+    const auto ids = add_many(40);
+    crowd inside;
+    worker one(db(), steady(4));
+    one.handle("orders", [&](const delivery_view&) {
+        inside.enter();
+        EXPECT_TRUE(eventually([&] { return inside.most() >= 4; }));
+        inside.leave();
+    });
+    EXPECT_EQ(one.process_outbox().done, 40U);
+    EXPECT_EQ(inside.most(), 4U);
+    EXPECT_THAT(states_of(ids), Each(message_state::done));
+}
+
+// Proves: OUT-10
+TEST_P(worker_limits, a_topic_at_its_limit_lets_others_go_on_and_is_worked_off_completely)
+{
+    const auto mail = add_many(20, "mail");
+    const auto orders = add_many(20, "orders");
+    crowd inside;
+    std::atomic<int> orders_left = 20;
+    std::atomic<int> rewritten = 0;
+    auto options = steady(6);
+    options.on.settled = [&](const delivery&, settled_as answer) {
+        if (answer == settled_as::parked || answer == settled_as::released)
+            ++rewritten;
+    };
+    worker one(db(), options);
+    one.handle("mail",
+               [&](const delivery_view&) {
+                   inside.enter();
+                   EXPECT_TRUE(eventually([&] { return orders_left == 0; }));
+                   inside.leave();
+               },
+               {.concurrency = 2});
+    one.handle("orders", [&](const delivery_view&) { --orders_left; });
+    EXPECT_EQ(one.process_outbox().done, 40U);
+    EXPECT_LE(inside.most(), 2U);
+    EXPECT_LE(rewritten, 60);
+    EXPECT_THAT(states_of(mail), Each(message_state::done));
+    EXPECT_THAT(states_of(orders), Each(message_state::done));
+    EXPECT_EQ(look(mail.back()).attempts, 1);
+}
+
+// On the real clock: whoever ends lets the next one in, and nobody waits for the next look.
+TEST_P(worker_limits, a_topic_at_its_limit_goes_on_as_soon_as_one_of_it_ends)
+{
+    auto real = under_test().open({});
+    std::atomic<int> handled = 0;
+    auto options = steady(6);
+    options.look_at_least_every = 120s;
+    worker one(real, options);
+    const auto count = [&](const delivery_view&) { ++handled; };
+    one.handle("mail", count, {.concurrency = 1});
+    enqueue(real, std::vector<outgoing>(10, {.message = {.topic = "mail", .payload = ""}}));
+    background running(one);
+    EXPECT_TRUE(eventually([&] { return handled == 10; }));
+    EXPECT_EQ(running.end().done, 10U);
+}
+
+// Proves: OUT-10
+TEST_P(worker_limits, no_more_of_a_group_run_at_once_than_allowed)
+{
+    std::vector<message_id> ids;
+    for (int i = 0; i < 12; ++i)
+        ids.push_back(enqueue(db(), {"mail", i % 2 == 0 ? "a" : "b"}).id);
+    std::map<std::string, crowd> inside;
+    inside["a"];
+    inside["b"];
+    crowd all;
+    worker one(db(), steady(6));
+    one.handle("mail",
+               [&](const delivery_view& which) {
+                   auto& group = inside.at(which.payload());
+                   group.enter();
+                   all.enter();
+                   EXPECT_TRUE(eventually([&] { return all.most() == 2; }));
+                   all.leave();
+                   group.leave();
+               },
+               {.per_key = 1, .key = [](const delivery& which) { return which.payload; }});
+    run_until_done(one, ids, 10ms);
+    EXPECT_EQ(inside["a"].most(), 1U);
+    EXPECT_EQ(inside["b"].most(), 1U);
+    EXPECT_EQ(look(ids.back()).attempts, 1);
+}
+
+TEST_P(worker_limits, a_key_function_that_throws_fails_its_message_and_nobody_else)
+{
+    const auto good = enqueue(db(), {"mail", "good"}).id;
+    const auto bad = enqueue(db(), {"mail", "bad"}).id;
+    const auto last = enqueue(db(), {"mail", "last"}).id;
+    const auto key = [](const delivery& which) {
+        if (which.payload == "bad")
+            throw std::runtime_error("no group");
+        return which.payload;
+    };
+    worker one(db(), steady());
+    one.handle("mail", [](const delivery_view&) {}, {.per_key = 1, .key = key});
+    EXPECT_EQ(one.process_outbox().done, 2U);
+    EXPECT_THAT(states_of({good, last}), Each(message_state::done));
+    EXPECT_EQ(look(bad).last_error, "no group");
+}
+
+CONFORMANCE_SUITE(worker_limits);
+
+class suspects : public worker_test {
+protected:
+    /// A message that was running when its worker died, and is due again.
+    message_id add_suspect()
+    {
+        const auto id = add("suspect");
+        EXPECT_EQ(claim().size(), 1U);
+        clock().advance(31s);
+        EXPECT_EQ(box().reap_expired().retrying, 1U);
+        clock().advance(1h);
+        return id;
+    }
+};
+
+// Proves: I5
+TEST_P(suspects, are_handled_with_nothing_beside_them)
+{
+    for (const bool in_company : {true, false}) {
+        const auto id = add_suspect();
+        std::vector<message_id> others;
+        if (in_company)
+            others = add_many(6);
+        crowd inside;
+        worker one(db(), steady(4));
+        one.handle("orders", [&](const delivery_view&) {
+            inside.enter();
+            inside.leave();
+        });
+        one.handle("suspect", [&](const delivery_view&) {
+            inside.enter();
+            const auto temptation = add("orders");
+            for (int i = 0; i < 50; ++i)
+                EXPECT_EQ(state_of(temptation), message_state::ready);
+            EXPECT_EQ(inside.inside(), 1U);
+            inside.leave();
+            others.push_back(temptation);
+        });
+        EXPECT_EQ(one.process_outbox().done, in_company ? 8U : 2U);
+        EXPECT_EQ(look(id).attempts, 2);
+        EXPECT_THAT(states_of(others), Each(message_state::done));
+    }
+}
+
+TEST_P(suspects, are_only_those_whose_worker_died)
+{
+    add_many(4);
+    crowd inside;
+    const auto report = pass(
+        [&](const delivery_view& which) {
+            if (which.attempt() == 1)
+                return retry_in(0s, "an error of its own");
+            inside.enter();
+            EXPECT_TRUE(eventually([&] { return inside.most() == 4; }));
+            inside.leave();
+            return done();
+        },
+        steady(4));
+    EXPECT_EQ(report.done, 4U);
+}
+
+CONFORMANCE_SUITE(suspects);
+
+} // namespace
+} // namespace posthorn::conformance

@@ -1,0 +1,158 @@
+// Stopping: what runs may end, nothing new begins, and nobody is waited for without end.
+#include "runtime/worker_test.hpp"
+
+#include <memory>
+
+namespace posthorn::conformance {
+namespace {
+
+class worker_stop : public worker_test {
+protected:
+    static worker_options with_grace(duration grace)
+    {
+        auto options = steady(4);
+        options.grace = grace;
+        return options;
+    }
+
+    /// Until the handler is asked to stop.
+    static outcome wait_to_be_asked(const delivery_view& which)
+    {
+        EXPECT_TRUE(eventually([&] { return which.stop_token().stop_requested(); }));
+        return retry_in(0s, "asked to stop");
+    }
+};
+
+// Proves: I21
+TEST_P(worker_stop, lets_handlers_end_settles_them_and_begins_nothing_new)
+{
+    gate door;
+    worker one(db(), with_grace(60s));
+    one.handle("orders", [&](const delivery_view& which) {
+        door.pass();
+        EXPECT_FALSE(which.stop_token().stop_requested());
+    });
+    const auto ids = add_many(3);
+    background running(one);
+    ASSERT_TRUE(eventually([&] { return door.arrived() == 3; }));
+    EXPECT_EQ(one.status().running, 3U);
+    running.stop();
+    const auto later = add();
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(look(later).topic, "orders");
+    EXPECT_EQ(door.arrived(), 3U);
+    EXPECT_FALSE(running.ended());
+    door.open();
+    const auto report = running.wait();
+    EXPECT_EQ(report.done, 3U);
+    EXPECT_EQ(report.left_running, 0U);
+    EXPECT_THAT(states_of(ids), ::testing::Each(message_state::done));
+    EXPECT_EQ(state_of(later), message_state::ready);
+    EXPECT_EQ(look(later).attempts, 0);
+    EXPECT_EQ(one.status().running, 0U);
+}
+
+// Proves: I21
+TEST_P(worker_stop, the_second_one_asks_handlers_to_end)
+{
+    const auto id = add();
+    gate begun;
+    begun.open();
+    worker one(db(), with_grace(1h));
+    one.handle("orders", [&](const delivery_view& which) {
+        begun.pass();
+        return wait_to_be_asked(which);
+    });
+    background running(one);
+    ASSERT_TRUE(eventually([&] { return begun.arrived() == 1; }));
+    running.stop();
+    EXPECT_FALSE(running.ended());
+    running.stop_now();
+    EXPECT_EQ(running.wait().retrying, 1U);
+    EXPECT_EQ(look(id).last_error, "asked to stop");
+}
+
+// Proves: I21
+TEST_P(worker_stop, near_the_end_of_the_grace_handlers_are_asked_to_end)
+{
+    add();
+    gate begun;
+    begun.open();
+    worker one(db(), with_grace(2s));
+    one.handle("orders", [&](const delivery_view& which) {
+        begun.pass();
+        return wait_to_be_asked(which);
+    });
+    background running(one);
+    ASSERT_TRUE(eventually([&] { return begun.arrived() == 1; }));
+    const auto report = running.end();
+    EXPECT_EQ(report.retrying + report.left_running, 1U);
+    EXPECT_EQ(report.retrying, 1U);
+}
+
+// Proves: I21
+TEST_P(worker_stop, a_handler_that_ignores_it_is_left_behind_and_counted)
+{
+    const auto id = add();
+    const auto door = std::make_shared<gate>(); // with the handler, which outlives its worker
+    const auto through = std::make_shared<gate>();
+    {
+        worker one(db(), with_grace(100ms));
+        one.handle("orders", [door, through](const delivery_view&) {
+            through->open();
+            door->pass();
+        });
+        background running(one);
+        ASSERT_TRUE(through->pass());
+        const auto before = std::chrono::steady_clock::now();
+        const auto report = running.end();
+        EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
+        EXPECT_EQ(report.left_running, 1U);
+        EXPECT_EQ(report.done, 0U);
+    }
+    door->open();
+    EXPECT_EQ(state_of(id), message_state::claimed);
+    take_over_by_bob();
+    EXPECT_EQ(look(id).worker, "bob");
+}
+
+// Proves: I21
+TEST_P(worker_stop, an_idle_worker_stops_at_once_and_can_run_again)
+{
+    auto options = with_grace(1h);
+    options.look_at_least_every = 1h;
+    worker one(db(), options);
+    one.handle("orders", [](const delivery_view&) {});
+    for (int i = 0; i < 3; ++i) {
+        const auto id = add();
+        background running(one);
+        EXPECT_TRUE(eventually_done(id));
+        EXPECT_EQ(running.end().done, 1U);
+    }
+}
+
+TEST_P(worker_stop, a_worker_that_runs_cannot_be_run_again)
+{
+    worker one(db());
+    one.handle("orders", [&](const delivery_view&) {
+        EXPECT_EQ(thrown_by([&] { one.process_outbox(); }).code(), error_code::invalid_argument);
+    });
+    add();
+    EXPECT_EQ(one.process_outbox().done, 1U);
+}
+
+TEST_P(worker_stop, options_that_make_no_sense_are_refused)
+{
+    const auto refused = [&](const worker_options& options) {
+        return thrown_by([&] { worker(db(), options); }).code();
+    };
+    EXPECT_EQ(refused({.concurrency = 0}), error_code::invalid_argument);
+    EXPECT_EQ(refused({.lease = 99ms}), error_code::invalid_argument);
+    EXPECT_EQ(refused({.grace = -1s}), error_code::invalid_argument);
+    EXPECT_EQ(refused({.look_at_least_every = 0s}), error_code::invalid_argument);
+}
+
+CONFORMANCE_SUITE(worker_stop);
+
+} // namespace
+} // namespace posthorn::conformance

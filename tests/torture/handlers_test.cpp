@@ -1,0 +1,93 @@
+// Handlers that are slow, hang, or throw what they should not, in a worker that goes on.
+#include "torture/scene.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace posthorn::torture {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class bad_handlers : public ::testing::TestWithParam<conformance::store_kind> {
+protected:
+    void wait_until_drained()
+    {
+        ASSERT_TRUE(wait_until([&] { return where_.is_drained(); })) << where_.log();
+    }
+
+    scene where_{GetParam()};
+};
+
+} // namespace
+
+// Proves: I5, F25
+TEST_P(bad_handlers, what_is_no_exception_is_a_failure_like_any_other)
+{
+    const auto id = where_.add({"throws", "2"});
+    const auto hopeless = where_.add({"throws", "100"});
+    const auto other = where_.add({"ordinary", "x"});
+    where_.start_worker({"--attempts-max", "3"});
+    wait_until_drained();
+    where_.stop_all();
+    EXPECT_EQ(where_.look(id).state, message_state::done);
+    EXPECT_EQ(where_.look(id).attempts, 3);
+    EXPECT_EQ(where_.look(hopeless).state, message_state::dead);
+    EXPECT_NE(where_.look(hopeless).last_error, "");
+    EXPECT_EQ(where_.look(other).attempts, 1);
+    const auto judged = where_.judged({.attempts_max = 3, .clock_tolerance = 5ms});
+    EXPECT_THAT(judged.violations(), IsEmpty()) << to_text(judged) << where_.log();
+}
+
+// Proves: I6, F25
+TEST_P(bad_handlers, a_slow_one_keeps_its_message_for_many_leases)
+{
+    const auto id = where_.add({"slow", "2500"});
+    const auto worker = where_.start_worker({"--lease", "500"});
+    ASSERT_TRUE(wait_until([&] { return where_.starts_of(worker) == 1; })) << where_.log();
+    const auto other = where_.start_worker({"--lease", "500"});
+    wait_until_drained();
+    where_.stop_all();
+    EXPECT_EQ(where_.look(id).attempts, 1);
+    EXPECT_EQ(where_.starts_of(other), 0U);
+    EXPECT_THAT(where_.answers_to(worker), ElementsAre(settled_as::done));
+}
+
+// Proves: F25
+TEST_P(bad_handlers, one_that_hangs_is_given_up_and_its_message_tried_again)
+{
+    const auto id = where_.add({"hang", ""});
+    const auto worker = where_.start_worker({"--concurrency", "2", "--grace", "500"});
+    ASSERT_TRUE(wait_until([&] { return where_.starts_of(worker) == 1; })) << where_.log();
+    const auto beside = where_.add({"ordinary", "x"});
+    ASSERT_TRUE(wait_until([&] { return where_.is_done(beside); })) << where_.log();
+    wait_until_drained();
+    EXPECT_EQ(where_.look(id).state, message_state::done);
+    EXPECT_EQ(where_.look(id).attempts, 2);
+    where_.stop_all();
+}
+
+// Proves: F1, F25
+TEST_P(bad_handlers, one_that_never_ends_does_not_hold_up_what_a_dead_worker_left_behind)
+{
+    const auto dying = where_.start_worker();
+    const auto left_behind = where_.add({"gate", where_.file("nobody opens it")});
+    ASSERT_TRUE(wait_until([&] { return where_.starts_of(dying) == 1; })) << where_.log();
+    where_.kill(dying);
+
+    where_.add({"deaf", ""});
+    const auto worker = where_.start_worker({"--concurrency", "2", "--grace", "100"});
+    ASSERT_TRUE(wait_until([&] { return where_.is_done(left_behind); })) << where_.log();
+    const auto next = where_.add({"ordinary", "x"});
+    EXPECT_TRUE(wait_until([&] { return where_.is_done(next); })) << where_.log();
+    where_.stop(worker);
+}
+
+INSTANTIATE_TEST_SUITE_P(stores, bad_handlers, ::testing::ValuesIn(kinds_for_processes()),
+                         [](const auto& kind) { return kind.param.name; });
+
+} // namespace posthorn::torture

@@ -1,0 +1,81 @@
+// A database server of one test's own, which may be killed and started again.
+#pragma once
+
+#include "checker/scratch_folder.hpp"
+
+#include <mysql.h>
+
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace posthorn::torture {
+
+/// Runs from construction on; it ends, and its data with it, when this object does.
+class own_server {
+public:
+    /// `postgres` or `mariadb`, as tools/servers.sh calls them.
+    explicit own_server(std::string engine) : engine_(std::move(engine))
+    {
+        start();
+        if (engine_ == "mariadb")
+            create_database();
+    }
+    own_server(const own_server&) = delete;
+    own_server& operator=(const own_server&) = delete;
+    ~own_server() { (void)std::system(command("stop").c_str()); }
+
+    /// A crash: all of its processes at once, with SIGKILL.
+    void kill() { run("kill"); }
+
+    /// Returns when it answers. After a crash it has its old data and its old port.
+    void start() { run("start"); }
+
+    [[nodiscard]] std::string url() const
+    {
+        if (engine_ == "mariadb")
+            return "mariadb://root@127.0.0.1:" + port() + "/torture";
+        return "postgresql://postgres@127.0.0.1:" + port() + "/postgres";
+    }
+
+    /// A table of the application, as every connection to the URL can call it.
+    [[nodiscard]] std::string table() const
+    {
+        return engine_ == "mariadb" ? "business" : "public.business";
+    }
+
+private:
+    [[nodiscard]] std::string port() const
+    {
+        auto text = folder_.read(engine_ + ".port");
+        return text.substr(0, text.find('\n'));
+    }
+
+    [[nodiscard]] std::string command(const std::string& verb) const
+    {
+        return std::string("bash ") + SERVERS_SCRIPT + " " + engine_ + " " + verb + " " +
+               folder_.file("").string();
+    }
+
+    void run(const std::string& verb) const
+    {
+        if (std::system(command(verb).c_str()) != 0)
+            throw std::runtime_error("failed: " + command(verb));
+    }
+
+    void create_database() const
+    {
+        const std::unique_ptr<MYSQL, void (*)(MYSQL*)> root(mysql_init(nullptr), &mysql_close);
+        if (mysql_real_connect(root.get(), "127.0.0.1", "root", nullptr, nullptr,
+                               static_cast<unsigned>(std::stoul(port())), nullptr, 0) == nullptr ||
+            mysql_query(root.get(), "CREATE DATABASE torture") != 0)
+            throw std::runtime_error(mysql_error(root.get()));
+    }
+
+    checker::scratch_folder folder_;
+    std::string engine_;
+};
+
+} // namespace posthorn::torture
