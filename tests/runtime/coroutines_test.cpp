@@ -55,6 +55,13 @@ awaitable<void> rest_for(std::chrono::milliseconds time)
     co_await timer.async_wait(boost::asio::use_awaitable);
 }
 
+// The thread sanitizer starts one of its own when it pleases.
+#ifdef __SANITIZE_THREAD__
+constexpr int threads_of_sanitizer = 1;
+#else
+constexpr int threads_of_sanitizer = 0;
+#endif
+
 class coroutines : public worker_test {};
 
 // Proves: OUT-10
@@ -78,7 +85,7 @@ TEST_P(coroutines, thousands_wait_at_once_on_a_few_threads)
     EXPECT_EQ(one.process_outbox(many).done, many);
     EXPECT_EQ(inside.most(), many);
     // One settles, two are for the coroutines.
-    EXPECT_LE(threads - before, 3);
+    EXPECT_LE(threads - before, 3 + threads_of_sanitizer);
 }
 
 // Proves: OUT-11

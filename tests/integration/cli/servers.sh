@@ -60,7 +60,7 @@ for url in "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/$name";
     because started
 
     # A worker at rest is woken by what comes, and what it does is followed.
-    "$posthorn" tail "$url" --json >"$scratch/followed" 2>/dev/null &
+    "$posthorn" tail "$url" --all --json >"$scratch/followed" 2>/dev/null &
     tail=$!
     "$posthorn" work "$url" --on new -- true 2>/dev/null &
     pid=$!
