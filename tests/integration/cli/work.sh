@@ -82,7 +82,7 @@ enqueue --topic t --payload x
 work --on t -- printf '%s|' '$HOME' 'a b' '*'
 out_is '$HOME|a b|*|'
 enqueue --topic t --payload x
-work --on t -- sh -c 'ls /proc/self/fd | wc -l; grep -E "^Sig(Blk|Ign)" /proc/$$/status'
+work --on t -- sh -c 'ls /proc/self/fd | wc -l; exec grep -E "^Sig(Blk|Ign)" /proc/self/status'
 out_matches $'^4\n' # ls itself has one more: the folder
 out_matches 'SigBlk:[^0-9]*0+'$'\n'
 out_matches 'SigIgn:[^0-9]*0+[0-9a-f]*$'
