@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -27,6 +28,18 @@ bool makes_news(const result& each)
 {
     return !each.of->message.ordering_key.empty() || !is_done(each) ||
            each.of->to->options.concurrency > 0;
+}
+
+// Whether it is the store that is in trouble, whoever is to be settled.
+bool passes(const std::exception_ptr& thrown)
+{
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const error& failure) {
+        return failure.retryable() || failure.in_doubt();
+    } catch (...) {
+        return false;
+    }
 }
 
 } // namespace
@@ -88,16 +101,28 @@ void settler::settle_together(std::vector<result> what, bool closing)
         with_.held.settled(what);
         if (news && with_.news)
             with_.news();
-    } catch (const std::exception& failure) {
-        // Settling again is safe even after an unknown outcome: what was settled answers `lost`.
-        warn("cannot settle, will try again", failure);
-        if (closing) {
-            with_.held.settled(what); // their leases will run out
+    } catch (...) {
+        const auto thrown = std::current_exception();
+        // One of them is refused, or a settlement hook failed: the others must not wait for it.
+        if (what.size() > 1 && !passes(thrown)) {
+            for (auto& each : what)
+                settle_together({std::move(each)}, closing);
             return;
         }
-        const auto pause = std::min<duration>(50ms * (1 << std::min(failures_++, 6)), pause_max);
-        with_.held.try_again(std::move(what), pause);
+        // Settling again is safe even after an unknown outcome: what was settled answers `lost`.
+        warn("cannot settle, will try again", outcome_of_exception(thrown).error);
+        settle_later(std::move(what), closing);
     }
+}
+
+void settler::settle_later(std::vector<result> what, bool closing)
+{
+    if (closing) {
+        with_.held.settled(what); // their leases will run out
+        return;
+    }
+    const auto pause = std::min<duration>(50ms * (1 << std::min(failures_++, 6)), pause_max);
+    with_.held.try_again(std::move(what), pause);
 }
 
 void settler::reap_soon()
@@ -115,7 +140,7 @@ void settler::renew(fence which)
         else
             with_.held.lost(which);
     } catch (const std::exception& failure) {
-        warn("cannot renew a lease, will try again", failure);
+        warn("cannot renew a lease, will try again", failure.what());
         with_.held.renewal_failed(which);
     }
 }
@@ -129,7 +154,7 @@ void settler::reap()
         if (report.released + report.retrying + report.dead > 0 && with_.news)
             with_.news();
     } catch (const std::exception& failure) {
-        warn("cannot look for leases that ran out", failure);
+        warn("cannot look for leases that ran out", failure.what());
     }
 }
 
@@ -156,10 +181,10 @@ run_report settler::so_far() const
     return report_;
 }
 
-void settler::warn(const char* what, const std::exception& why) const
+void settler::warn(std::string_view what, std::string_view why) const
 {
     if (const auto& log = with_.source.environment().log)
-        log(log_level::warning, fmt::format("{}: {}", what, why.what()));
+        log(log_level::warning, fmt::format("{}: {}", what, why));
 }
 
 } // namespace posthorn::runtime

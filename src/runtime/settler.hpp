@@ -10,6 +10,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 namespace posthorn::runtime {
@@ -42,9 +43,10 @@ public:
 private:
     void settle(std::vector<result> what, bool closing);
     void settle_together(std::vector<result> what, bool closing);
+    void settle_later(std::vector<result> what, bool closing);
     void renew(fence which);
     void reap();
-    void warn(const char* what, const std::exception& why) const;
+    void warn(std::string_view what, std::string_view why) const;
 
     parts with_;
     mutable std::mutex mutex_;

@@ -2,6 +2,9 @@
 #include "runtime/worker_test.hpp"
 #include <posthorn/json.hpp>
 
+#include <atomic>
+#include <thread>
+
 namespace posthorn::conformance {
 namespace {
 
@@ -273,6 +276,25 @@ TEST_P(surroundings, a_settlement_hook_that_throws_undoes_what_a_transactional_h
     EXPECT_EQ(one.process_outbox().retrying, 1U);
     EXPECT_EQ(look(id).last_error, "the audit is closed");
     EXPECT_EQ(total(), 1U);
+}
+
+TEST_P(surroundings, a_settlement_hook_that_throws_holds_up_nobody_elses_message)
+{
+    const auto good = add("plain");
+    const auto bad = add("plain");
+    std::atomic<bool> closed = true;
+    auto options = steady();
+    options.outbox.hooks = {[&](transaction&, std::span<const settled_message> what) {
+        for (const auto& each : what)
+            if (each.id == bad && closed)
+                throw 42;
+    }};
+    worker one(db(), options);
+    one.handle("plain", [](const delivery_view&) {});
+    std::jthread passing([&] { EXPECT_EQ(one.process_outbox().done, 2U); });
+    EXPECT_TRUE(eventually([&] { return state_of(good) == message_state::done; }));
+    EXPECT_EQ(state_of(bad), message_state::claimed);
+    closed = false;
 }
 
 CONFORMANCE_SUITE(surroundings);
