@@ -29,8 +29,8 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t producers = 8;
-constexpr std::size_t turns = 20; // the speed of a disk drifts
-constexpr auto pace = 10ms;       // a hundred a second
+constexpr std::size_t bell_turns = 20; // the speed of a disk drifts
+constexpr auto pace = 10ms;            // a hundred a second
 
 // The statement as it would be if nobody could be woken.
 class silent_statement {
@@ -89,14 +89,14 @@ void cost_round(const std::string& place, const server_plan& plan, figures& into
     };
     enqueue(silently, 1); // both have their statements prepared
     enqueue(sql::insert_one_plain::text, 1);
-    const auto each = std::max<std::size_t>(plan.single_messages / turns / 2, 1);
+    const auto each = std::max<std::size_t>(plan.single_messages / bell_turns / 2, 1);
     double seconds_silent = 0;
     double seconds_ringing = 0;
-    for (std::size_t turn = 0; turn < turns; ++turn) {
+    for (std::size_t turn = 0; turn < bell_turns; ++turn) {
         seconds_silent += 1 / rate(1, [&] { enqueue(silently, each); });
         seconds_ringing += 1 / rate(1, [&] { enqueue(sql::insert_one_plain::text, each); });
     }
-    const auto count = static_cast<double>(each * producers * turns);
+    const auto count = static_cast<double>(each * producers * bell_turns);
     into.add("without a bell", "postgres enqueue 1/tx 8c", count / seconds_silent);
     into.add("posthorn", "postgres enqueue 1/tx 8c", count / seconds_ringing);
 }

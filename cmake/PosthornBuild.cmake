@@ -11,10 +11,22 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
+# The sources of a target are compiled together, because reading the headers they share and expanding their templates
+# takes most of the time. With -DCMAKE_UNITY_BUILD=OFF each is compiled on its own, as `./dev lint` does.
+if(NOT DEFINED CMAKE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+endif()
+
 # Warnings and sanitizers reach our own targets only, never a consumer.
 add_library(posthorn_build INTERFACE)
-target_compile_options(posthorn_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion
+target_compile_options(posthorn_build INTERFACE -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Wconversion
                                                 $<$<BOOL:${POSTHORN_WARNINGS_AS_ERRORS}>:-Werror>)
+if(CMAKE_UNITY_BUILD) # sources that do not know each other share a scope
+  target_compile_options(posthorn_build INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+else()
+  target_compile_options(posthorn_build INTERFACE -Wshadow)
+endif()
 if(POSTHORN_SANITIZE)
   list(JOIN POSTHORN_SANITIZE "," sanitizers)
   target_compile_options(posthorn_build INTERFACE -fsanitize=${sanitizers})

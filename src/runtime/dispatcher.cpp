@@ -32,9 +32,6 @@ constexpr duration pause_when_due = 500ms;
 // How often a worker goes back to claiming singly before it stops suspecting.
 constexpr int quiet_claims_max = 32;
 
-// A message that could not be looked up comes back after about this long.
-constexpr duration without_store_pause = 1s;
-
 // For how long a suspect message waits until it can be alone. Some handlers never end.
 constexpr std::chrono::seconds quiet_patience{5};
 

@@ -44,9 +44,6 @@ void tell_end(const engine& with, const delivery_view& view, const running_deliv
                                with.source->environment().clock->monotonic() - which.began);
 }
 
-// A message whose transaction could not begin comes back after this long.
-constexpr duration without_store_pause = std::chrono::seconds{1};
-
 // Thrown through the handler's transaction, to roll it back.
 struct not_done {
     outcome said;

@@ -7,6 +7,10 @@
 
 namespace posthorn::runtime {
 
+/// A message that the store could not be asked about, or begin a transaction for, comes back after
+/// about this long.
+inline constexpr duration without_store_pause = std::chrono::seconds{1};
+
 /// Runs the handler of `which` to its end on this thread, or begins it if it is asynchronous.
 /// Never throws. Requires: the message counts as running.
 void invoke(const std::shared_ptr<engine>& with, const running_ptr& which);

@@ -35,7 +35,8 @@ outcome handle(const delivery& what)
 {
     if (what.payload == "fail")
         return fail("as asked");
-    return what.payload == "retry" && what.attempt == 1 ? retry_in(1ms, "as asked") : done();
+    return what.payload == "retry" && what.attempt == 1 ? retry_in(1ms, "as asked")
+                                                        : posthorn::done();
 }
 
 /// A worker that writes down what it does.

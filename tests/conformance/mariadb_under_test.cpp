@@ -15,7 +15,7 @@
 namespace posthorn::conformance {
 namespace {
 
-constexpr const char* variable = "POSTHORN_TEST_MARIADB";
+constexpr const char* mariadb_variable = "POSTHORN_TEST_MARIADB";
 
 // The first column of the first row, or nothing without a row. A CALL has several results.
 std::optional<std::string> first_value(MYSQL* db, const std::string& sql)
@@ -39,10 +39,11 @@ class client {
 public:
     explicit client(const std::string& database)
     {
-        const auto url = server_url(variable);
+        const auto url = server_url(mariadb_variable);
         std::smatch part;
         if (!std::regex_match(url, part, std::regex("mariadb://([^:@/]+)@([^:/]+):([0-9]+)/?")))
-            throw std::runtime_error(std::string(variable) + " is not mariadb://USER@HOST:PORT/");
+            throw std::runtime_error(std::string(mariadb_variable) +
+                                     " is not mariadb://USER@HOST:PORT/");
         mysql_options(db_, MYSQL_SET_CHARSET_NAME, "utf8mb4");
         if (mysql_real_connect(db_, part.str(2).c_str(), part.str(1).c_str(), nullptr,
                                database.empty() ? nullptr : database.c_str(),
@@ -192,7 +193,7 @@ public:
         }
     }
 
-    std::string url() const override { return server_url(variable) + name_; }
+    std::string url() const override { return server_url(mariadb_variable) + name_; }
     store open(const store_options& options) override { return mariadb::open(url(), options); }
     store open_impatient(const store_options& options) override
     {

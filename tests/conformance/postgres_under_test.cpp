@@ -14,9 +14,9 @@
 namespace posthorn::conformance {
 namespace {
 
-constexpr const char* variable = "POSTHORN_TEST_POSTGRESQL";
+constexpr const char* postgres_variable = "POSTHORN_TEST_POSTGRESQL";
 
-std::string literal(const sql_value& value)
+std::string postgres_literal(const sql_value& value)
 {
     return std::visit(
         overloaded{[](std::nullptr_t) { return std::string("NULL"); },
@@ -75,7 +75,7 @@ private:
 class postgres_connection final : public native_connection {
 public:
     postgres_connection(std::string schema, const environment& world)
-        : schema_(std::move(schema)), db_(server_url(variable))
+        : schema_(std::move(schema)), db_(server_url(postgres_variable))
     {
         // The application's tables are not beside Posthorn's, and its path does not lead there.
         execute("SET search_path TO " + schema_ + "_app");
@@ -120,7 +120,7 @@ public:
     {
         std::string arguments;
         for (const auto& [name, value] : message)
-            arguments += (arguments.empty() ? "" : ", ") + name + " => " + literal(value);
+            arguments += (arguments.empty() ? "" : ", ") + name + " => " + postgres_literal(value);
         return message_id::parse(text("SELECT " + schema_ + ".enqueue(" + arguments + ")")).value();
     }
 
@@ -148,7 +148,7 @@ class postgres_schema final : public store_under_test {
 public:
     postgres_schema()
     {
-        libpq(server_url(variable)).run("CREATE SCHEMA " + schema_ + "_app");
+        libpq(server_url(postgres_variable)).run("CREATE SCHEMA " + schema_ + "_app");
         postgres::migrate(url());
     }
     postgres_schema(const postgres_schema&) = delete;
@@ -156,7 +156,7 @@ public:
     ~postgres_schema() override
     {
         try {
-            libpq db(server_url(variable));
+            libpq db(server_url(postgres_variable));
             db.run("SET lock_timeout TO '10s'");
             db.run("DROP SCHEMA IF EXISTS " + schema_ + ", " + schema_ + "_app CASCADE");
         } catch (const std::exception& failure) {
@@ -164,7 +164,10 @@ public:
         }
     }
 
-    std::string url() const override { return server_url(variable) + "?schema=" + schema_; }
+    std::string url() const override
+    {
+        return server_url(postgres_variable) + "?schema=" + schema_;
+    }
     store open(const store_options& options) override { return postgres::open(url(), options); }
     store open_impatient(const store_options& options) override
     {

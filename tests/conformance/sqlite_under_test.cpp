@@ -14,7 +14,7 @@
 namespace posthorn::conformance {
 namespace {
 
-std::string literal(const sql_value& value)
+std::string sqlite_literal(const sql_value& value)
 {
     return std::visit(
         overloaded{[](std::nullptr_t) { return std::string("NULL"); },
@@ -91,7 +91,7 @@ public:
         std::string values;
         for (const auto& [name, value] : message) {
             columns += (columns.empty() ? "" : ", ") + name;
-            values += (values.empty() ? "" : ", ") + literal(value);
+            values += (values.empty() ? "" : ", ") + sqlite_literal(value);
         }
         execute("INSERT INTO posthorn_enqueue (" + columns + ") VALUES (" + values + ")");
         return message_id::parse(

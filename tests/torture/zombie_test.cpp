@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const checker::bounds allowed{.attempts_max = 50, .clock_tolerance = 5ms};
+const checker::bounds allowed_to_zombies{.attempts_max = 50, .clock_tolerance = 5ms};
 
 class zombies : public ::testing::TestWithParam<conformance::store_kind> {
 protected:
@@ -60,7 +60,7 @@ protected:
 
     void expect_nothing_wrong()
     {
-        const auto judged = where_.judged(allowed);
+        const auto judged = where_.judged(allowed_to_zombies);
         EXPECT_THAT(judged.violations(), IsEmpty()) << to_text(judged) << where_.log();
         EXPECT_THAT(where_.wrong_effects(), IsEmpty()) << where_.log();
     }

@@ -39,7 +39,7 @@ exit_status bring_up_to_date(const std::string& url, output& to)
     return exit_status::success;
 }
 
-tint tint_of(severity level) noexcept
+tint tint_of_level(severity level) noexcept
 {
     switch (level) {
     case severity::ok: return tint::green;
@@ -73,7 +73,7 @@ void print_findings(const std::vector<finding>& findings, output& to)
     constexpr std::string_view indent = "         ";
     for (const auto& each : findings) {
         const auto mark = fmt::format("{:<{}}", to_string(each.level), indent.size());
-        to.line(fmt::format("{}{}: {}", to.tinted(mark, tint_of(each.level)), each.check,
+        to.line(fmt::format("{}{}: {}", to.tinted(mark, tint_of_level(each.level)), each.check,
                             printable(each.detail)));
         if (!each.advice.empty())
             to.line(fmt::format("{}→ {}", indent, each.advice));

@@ -22,7 +22,7 @@ namespace {
     throw error(error_code::invalid_argument, why);
 }
 
-unsigned number(std::string_view what, std::string_view text, unsigned max)
+unsigned number_in(std::string_view what, std::string_view text, unsigned max)
 {
     unsigned value = 0;
     const auto* end = text.data() + text.size();
@@ -56,7 +56,7 @@ void read_host(std::string_view text, settings& into)
     if (!host.empty())
         into.host = contract::percent_decoded(host);
     if (colon != std::string_view::npos)
-        into.port = number("port", text.substr(colon + 1), 65'535);
+        into.port = number_in("port", text.substr(colon + 1), 65'535);
 }
 
 void read_authority(std::string_view text, settings& into)
@@ -124,7 +124,7 @@ settings parse_location(std::string_view url, const store_options& options)
     result.tls_ca = parts.parameter("tls_ca", "");
     result.tls_cert = parts.parameter("tls_cert", "");
     result.tls_key = parts.parameter("tls_key", "");
-    result.pool = number("pool", parts.parameter("pool", "8"), 1'000);
+    result.pool = number_in("pool", parts.parameter("pool", "8"), 1'000);
     result.connect_timeout = contract::parse_duration(parts.parameter("connect_timeout", "5s"));
     result.lock_timeout = contract::parse_duration(parts.parameter("lock_timeout", "5s"));
     result.statement_timeout =

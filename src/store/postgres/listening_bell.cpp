@@ -38,7 +38,7 @@ constexpr auto connect_pause_cap = 2s;
 // The bedroom is closed for as long as somebody looks whether it is empty: a moment.
 constexpr int entries_max = 5;
 
-const arguments none;
+const arguments nothing;
 
 using notification = std::unique_ptr<PGnotify, void (*)(void*)>;
 
@@ -104,12 +104,12 @@ void listening_bell::disarm() noexcept
     attempt([&] {
         std::vector<step> steps;
         if (has_bell_)
-            steps.push_back({sql::leave_bell::text, none});
+            steps.push_back({sql::leave_bell::text, nothing});
         if (in_bedroom_)
-            steps.push_back({sql::leave_bedroom::text, none});
+            steps.push_back({sql::leave_bedroom::text, nothing});
         if (has_bell_)
-            steps.push_back({sql::pass_bell_on::text, none});
-        steps.push_back({sql::stop_listening::text, none});
+            steps.push_back({sql::pass_bell_on::text, nothing});
+        steps.push_back({sql::stop_listening::text, nothing});
         armed_ = has_bell_ = in_bedroom_ = false;
         running_.clear();
         db_->run_all(steps);

@@ -15,7 +15,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const message some{.topic = "orders", .payload = "payload"};
+const message some_message{.topic = "orders", .payload = "payload"};
 
 class fault : public ::testing::Test {
 protected:
@@ -27,7 +27,7 @@ protected:
 TEST_F(fault, a_lock_that_is_held_for_too_long_is_busy)
 {
     auto db = mariadb::open(database.url("?lock_timeout=1s"));
-    const auto id = enqueue(db, some).id;
+    const auto id = enqueue(db, some_message).id;
     root.run("START TRANSACTION");
     root.run("SELECT * FROM posthorn_ready FOR UPDATE");
     const auto failure = error_of([&] { (void)cancel(db, id); });
@@ -42,8 +42,8 @@ TEST_F(fault, a_lock_that_is_held_for_too_long_is_busy)
 TEST_F(fault, a_claim_passes_over_what_others_hold)
 {
     auto db = mariadb::open(database.url("?lock_timeout=1s"));
-    enqueue(db, some);
-    const auto second = enqueue(db, some).id;
+    enqueue(db, some_message);
+    const auto second = enqueue(db, some_message).id;
     root.run("START TRANSACTION");
     root.run("SELECT * FROM posthorn_ready ORDER BY seq LIMIT 1 FOR UPDATE");
     const auto claimed = outbox(db).claim(worker);
@@ -54,7 +54,7 @@ TEST_F(fault, a_claim_passes_over_what_others_hold)
 TEST_F(fault, a_statement_that_takes_too_long_is_busy)
 {
     auto db = mariadb::open(database.url("?statement_timeout=300ms&lock_timeout=20s"));
-    const auto id = enqueue(db, some).id;
+    const auto id = enqueue(db, some_message).id;
     root.run("START TRANSACTION");
     root.run("SELECT * FROM posthorn_ready FOR UPDATE");
     const auto failure = error_of([&] { (void)cancel(db, id); });
@@ -66,16 +66,16 @@ TEST_F(fault, a_killed_connection_is_replaced)
 {
     auto db = mariadb::open(database.url());
     auto tx = db.begin();
-    enqueue(tx, some);
+    enqueue(tx, some_message);
     const auto victim = root.run("SELECT id FROM information_schema.processlist WHERE db = '" +
                                  database.name + "' AND id <> CONNECTION_ID()");
     root.run("KILL " + victim);
-    const auto failure = error_of([&] { enqueue(tx, some); });
+    const auto failure = error_of([&] { enqueue(tx, some_message); });
     EXPECT_EQ(failure.code(), error_code::connection_lost);
     EXPECT_TRUE(failure.retryable());
     EXPECT_TRUE(failure.poisons_connection());
     EXPECT_FALSE(failure.in_doubt());
-    enqueue(db, some);
+    enqueue(db, some_message);
     EXPECT_EQ(count_messages(db).ready, 1);
 }
 
@@ -84,7 +84,7 @@ TEST_F(fault, a_store_outlives_the_loss_of_all_its_connections)
     tcp_gate gate("127.0.0.1", server_address::of_tests().port);
     auto db = mariadb::open(database.url_through(gate.port()));
     for (int i = 0; i < 3; ++i) {
-        enqueue(db, some);
+        enqueue(db, some_message);
         gate.cut();
         EXPECT_EQ(count_messages(db).ready, i + 1);
         gate.cut(tcp_gate::ending::close);
@@ -98,12 +98,12 @@ TEST_F(fault, a_server_that_is_away_is_unavailable_until_it_is_back)
     auto db = mariadb::open(database.url_through(gate.port()));
     gate.refuse(true);
     gate.cut();
-    const auto failure = error_of([&] { enqueue(db, some); });
+    const auto failure = error_of([&] { enqueue(db, some_message); });
     EXPECT_EQ(failure.code(), error_code::unavailable);
     EXPECT_TRUE(failure.retryable());
     EXPECT_FALSE(failure.in_doubt());
     gate.refuse(false);
-    enqueue(db, some);
+    enqueue(db, some_message);
     EXPECT_EQ(count_messages(db).ready, 1);
 }
 
@@ -113,7 +113,7 @@ TEST_F(fault, a_commit_whose_reply_is_lost_is_in_doubt_and_not_repeated)
     tcp_gate gate("127.0.0.1", server_address::of_tests().port);
     auto db = mariadb::open(database.url_through(gate.port()));
     gate.lose_reply("COMMIT");
-    const auto failure = error_of([&] { enqueue(db, some); });
+    const auto failure = error_of([&] { enqueue(db, some_message); });
     EXPECT_EQ(failure.code(), error_code::connection_lost);
     EXPECT_TRUE(failure.in_doubt());
     EXPECT_FALSE(failure.retryable());
@@ -125,7 +125,7 @@ TEST_F(fault, a_commit_whose_request_is_lost_is_in_doubt_too)
     tcp_gate gate("127.0.0.1", server_address::of_tests().port);
     auto db = mariadb::open(database.url_through(gate.port()));
     gate.lose_request("COMMIT");
-    EXPECT_TRUE(error_of([&] { enqueue(db, some); }).in_doubt());
+    EXPECT_TRUE(error_of([&] { enqueue(db, some_message); }).in_doubt());
     EXPECT_EQ(count_messages(db).ready, 0);
 }
 
@@ -134,9 +134,9 @@ TEST_F(fault, a_connection_lost_before_the_commit_leaves_no_doubt)
     tcp_gate gate("127.0.0.1", server_address::of_tests().port);
     auto db = mariadb::open(database.url_through(gate.port()));
     auto tx = db.begin();
-    enqueue(tx, some);
+    enqueue(tx, some_message);
     gate.cut();
-    const auto failure = error_of([&] { enqueue(tx, some); });
+    const auto failure = error_of([&] { enqueue(tx, some_message); });
     EXPECT_EQ(failure.code(), error_code::connection_lost);
     EXPECT_FALSE(failure.in_doubt());
     EXPECT_TRUE(failure.retryable());
@@ -146,14 +146,14 @@ TEST_F(fault, a_read_only_transaction_says_so)
 {
     root.run("START TRANSACTION READ ONLY");
     mariadb::borrowed_transaction tx(root.handle());
-    EXPECT_EQ(error_of([&] { enqueue(tx, some); }).code(), error_code::read_only);
+    EXPECT_EQ(error_of([&] { enqueue(tx, some_message); }).code(), error_code::read_only);
 }
 
 TEST_F(fault, a_missing_table_is_named_with_its_remedy)
 {
     auto db = mariadb::open(database.url());
     root.run("DROP TABLE posthorn_ready");
-    const auto failure = error_of([&] { enqueue(db, some); });
+    const auto failure = error_of([&] { enqueue(db, some_message); });
     EXPECT_EQ(failure.code(), error_code::schema_missing);
     EXPECT_THAT(failure.what(), HasSubstr("posthorn_ready"));
 }
@@ -180,7 +180,7 @@ TEST_F(fault, encryption_that_is_required_is_there_or_the_connection_is_not)
 {
     if (root.run("SELECT @@have_ssl") == "YES") {
         auto db = mariadb::open(database.url("?tls=require"));
-        enqueue(db, some);
+        enqueue(db, some_message);
         return;
     }
     for (const auto* how : {"?tls=require", "?tls=verify"}) {
@@ -200,7 +200,7 @@ TEST_F(fault, a_password_may_hold_any_character_and_come_from_a_file)
     const auto port = std::to_string(server_address::of_tests().port);
     const auto tail = "@127.0.0.1:" + port + "/" + database.name;
     auto db = mariadb::open("mariadb://" + user + ":a%2Fb%40c%3Ad%3Fe%25f%26g" + tail);
-    enqueue(db, some);
+    enqueue(db, some_message);
     const auto path = ::testing::TempDir() + user;
     std::ofstream(path) << "a/b@c:d?e%f&g\n";
     EXPECT_EQ(

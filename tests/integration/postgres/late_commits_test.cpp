@@ -25,13 +25,13 @@ namespace {
 using namespace std::chrono_literals;
 using chance = std::mt19937;
 
-constexpr int producers = 12;
-constexpr int transactions = 25; ///< of each producer
-constexpr int floods = 12;
-constexpr std::size_t flood_size = 2'000;
-
 class postgres_late_commits : public server_fixture {
 protected:
+    static constexpr int producers = 12;
+    static constexpr int transactions = 25; ///< of each producer
+    static constexpr int floods = 12;
+    static constexpr std::size_t flood_size = 2'000;
+
     // ------------------------------------------------------------------------------- producers
 
     void note_committed(const std::vector<message_id>& ids)

@@ -25,10 +25,6 @@ using namespace std::chrono_literals;
 using conformance::thrown_by;
 using ::testing::HasSubstr;
 
-constexpr int producers = 4;
-constexpr int workers = 4;
-constexpr int per_producer = 60;
-
 /// A pgbouncer in transaction mode before a server, with three connections to share.
 class pgbouncer {
 public:
@@ -76,6 +72,10 @@ private:
 
 class postgres_pooler : public server_fixture {
 protected:
+    static constexpr int producers = 4;
+    static constexpr int workers = 4;
+    static constexpr int per_producer = 60;
+
     postgres_pooler()
     {
         wait_until([&] {

@@ -24,12 +24,12 @@ namespace {
 using namespace std::chrono_literals;
 using namespace posthorn::checker;
 
-constexpr int producers = 3;
-constexpr int workers = 3;
-constexpr duration lease = 3s;
-
 class restart : public ::testing::Test {
 protected:
+    static constexpr int producers = 3;
+    static constexpr int workers = 3;
+    static constexpr duration lease = 3s;
+
     restart()
     {
         migrate(server_.url());

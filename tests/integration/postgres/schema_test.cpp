@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 // What a busy store of version 1 held: finished, claimed, dead, waiting behind a key and late ones,
 // besides those that its own function adds below.
-constexpr const char* contents = R"sql(
+constexpr const char* old_contents = R"sql(
 INSERT INTO {p}message (seq, id, created_at, due_at, finished_at, failed_at, state, place, attempts,
                         fence, started_at, expires_at, ordering_key, topic, payload)
 SELECT nextval('{p}message_seq'), gen_random_uuid(), now, now, finished, failed, state, place,
@@ -50,7 +50,7 @@ protected:
         run("CREATE SCHEMA " + old_);
         run(postgres::sql::migrations.front().text);
         run("INSERT INTO {p}schema (version, name, applied_at) VALUES (1, '0001_outbox', 0)");
-        run(contents);
+        run(old_contents);
     }
     ~postgres_schema_versions() override { run("DROP SCHEMA " + old_ + " CASCADE"); }
 

@@ -99,7 +99,7 @@ protected:
 
     // Runs `act` on fresh copies, failing one write after the other; where there are thousands, the
     // later ones only here and there.
-    void fail_each_write_of(const action& act)
+    void fail_each_write_of(const action& act, int each_of_the_first = 100)
     {
         const auto before = state_of(fresh_copy());
         std::string after;
@@ -112,7 +112,7 @@ protected:
         ASSERT_NE(before, after);
 
         errors = 0;
-        for (int number = 1;; number += number < 100 ? 1 : number / 4) {
+        for (int number = 1;; number += number < each_of_the_first ? 1 : number / 4) {
             SCOPED_TRACE(GetParam().name + " at write " + std::to_string(number));
             if (!fail_one_write_of(act, number, before, after))
                 break;
@@ -186,7 +186,7 @@ TEST_P(file_fault, a_bulk_enqueue_is_there_completely_or_not_at_all)
 TEST_P(file_fault, an_enqueue_larger_than_the_log_of_sqlite_is_there_completely_or_not_at_all)
 {
     prepare([](store& where) { enqueue(where, {"order", "first"}); });
-    fail_each_write_of([](store& where) { enqueue(where, mixed_messages(1'100, 3'500)); });
+    fail_each_write_of([](store& where) { enqueue(where, mixed_messages(1'100, 3'500)); }, 24);
 }
 
 // Proves: F9, F10, I2
