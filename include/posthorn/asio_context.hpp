@@ -90,14 +90,14 @@ public:
     {
         // Whoever is inside passes on what is ambient there. From outside, where something quite
         // different may be ambient, only what was remembered counts.
-        const bool inside = ambient_visit::carrier() == shared_.get();
+        const bool inside = core::ambient_visit::carrier() == shared_.get();
         inner_.execute(
             [shared = shared_, known = knows_ || inside,
              begun_in = !knows_ && inside ? correlation_scope::current() : begun_in_,
              function = std::decay_t<Function>(std::forward<Function>(function))]() mutable {
                 auto what = known ? std::move(begun_in) : shared->what();
                 const auto before = what;
-                const ambient_visit visit(std::move(what), shared.get());
+                const core::ambient_visit visit(std::move(what), shared.get());
                 std::move(function)();
                 // Work that changed nothing has nothing to say: it may have run around other work
                 // that did.
@@ -120,7 +120,7 @@ private:
         using tracked = boost::asio::execution::outstanding_work_t::tracked_t;
         using preferably = boost::asio::execution::prefer_only<tracked>; // what `any` executors ask
         if constexpr (std::same_as<Property, tracked> || std::same_as<Property, preferably>) {
-            if (!knows_ && ambient_visit::carrier() == shared_.get()) {
+            if (!knows_ && core::ambient_visit::carrier() == shared_.get()) {
                 result.begun_in_ = correlation_scope::current();
                 result.knows_ = true;
             }

@@ -105,7 +105,7 @@ private:
 /// The same for a message that came from elsewhere, by its headers alone.
 [[nodiscard]] correlation_start correlation_of(message_id id, const headers& from);
 
-namespace runtime {
+namespace core {
 
 /// Replaces what is ambient on this thread, and puts back what was there at its end, whatever ran
 /// in between. `carrier` tells on whose behalf.
@@ -124,6 +124,10 @@ private:
     const void* carrier_before_;
 };
 
+} // namespace core
+
+namespace runtime {
+
 /// A function and what was ambient when it was bound.
 template <typename Function>
 class with_context {
@@ -136,7 +140,7 @@ public:
         requires std::is_invocable_v<Function&, Arguments...>
     decltype(auto) operator()(Arguments&&... arguments)
     {
-        const ambient_visit visit(context_, this);
+        const core::ambient_visit visit(context_, this);
         return std::invoke(function_, std::forward<Arguments>(arguments)...);
     }
 
@@ -144,7 +148,7 @@ public:
         requires std::is_invocable_v<const Function&, Arguments...>
     decltype(auto) operator()(Arguments&&... arguments) const
     {
-        const ambient_visit visit(context_, this);
+        const core::ambient_visit visit(context_, this);
         return std::invoke(function_, std::forward<Arguments>(arguments)...);
     }
 

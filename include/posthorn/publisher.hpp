@@ -21,8 +21,8 @@ namespace posthorn {
 /// Publishes through the outbox: what is published exists if and only if the transaction commits.
 ///
 /// The correlation id and the causation id may be given as options, or as the headers
-/// `posthorn-corr-id` and `posthorn-causation-id`; `posthorn-corr-seq` and `posthorn-msg-id` may be
-/// given as headers too. A `traceparent` that is not valid is left out.
+/// `posthorn-corr-id` and `posthorn-causation-id`; so may `posthorn-msg-id`, and together with a
+/// correlation id `posthorn-corr-seq`. A `traceparent` that is not valid is left out.
 /// Threads: safe to use from any.
 class outbox_publisher {
 public:

@@ -109,19 +109,18 @@ correlation_start correlation_of(message_id id, const headers& from)
     return start_from(id, core::find_header(from, header::correlation_id), from);
 }
 
-runtime::ambient_visit::ambient_visit(std::shared_ptr<correlation> what,
-                                      const void* carrier) noexcept
+core::ambient_visit::ambient_visit(std::shared_ptr<correlation> what, const void* carrier) noexcept
     : before_(std::exchange(here().what, std::move(what))),
       carrier_before_(std::exchange(here().carrier, carrier))
 {}
 
-runtime::ambient_visit::~ambient_visit()
+core::ambient_visit::~ambient_visit()
 {
     here().what = std::move(before_);
     here().carrier = carrier_before_;
 }
 
-const void* runtime::ambient_visit::carrier() noexcept
+const void* core::ambient_visit::carrier() noexcept
 {
     return here().carrier;
 }

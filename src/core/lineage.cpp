@@ -99,17 +99,19 @@ lineage resolve_lineage(given_lineage given, headers& values, correlation* scope
                    .causation_id = one_of("the causation id", std::move(given.causation_id),
                                           taken_out(values, header::causation_id)),
                    .sequence = taken_out(values, header::correlation_sequence)};
+    // Headers that were copied from another message may bring its number along.
+    if (result.correlation_id.empty())
+        result.sequence.clear();
     check_sequence(result.sequence);
     const bool begins = result.correlation_id.empty() && scope == nullptr;
     if (!result.id && (begins || by == id_maker::publisher))
         result.id = message_id(uuid::version_7(world.clock->now(), *world.random));
     if (begins) {
         result.correlation_id = to_string(*result.id);
-        result.sequence = result.sequence.empty() ? "0" : result.sequence;
+        result.sequence = "0";
     } else if (result.correlation_id.empty()) {
         result.correlation_id = scope->id();
-        if (result.sequence.empty())
-            result.sequence = fmt::format("{}", scope->increment_sequence());
+        result.sequence = fmt::format("{}", scope->increment_sequence());
     }
     if (result.causation_id.empty() && scope != nullptr)
         result.causation_id = scope->cause();

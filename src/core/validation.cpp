@@ -52,6 +52,10 @@ std::size_t utf8_length(std::string_view text) noexcept
 
 bool is_utf8(std::string_view text) noexcept
 {
+    // Most text is ASCII from its first byte to its last.
+    const auto other = std::ranges::find_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) & 0x80U) != 0; });
+    text.remove_prefix(static_cast<std::size_t>(other - text.begin()));
     while (!text.empty()) {
         const auto length = utf8_length(text);
         if (length == 0)

@@ -37,7 +37,7 @@ struct thread_pool::state {
     // Whatever a task leaves behind on its thread, the next one does not find it.
     static void run(task next)
     {
-        const ambient_visit visit(std::move(next.context), nullptr);
+        const core::ambient_visit visit(std::move(next.context), nullptr);
         next.run();
         next.run = nullptr;
     }

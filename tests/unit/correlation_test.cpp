@@ -321,14 +321,24 @@ TEST_F(lineages, what_is_given_wins_and_draws_no_number)
 }
 
 // Proves: COR-04
+TEST_F(lineages, a_number_without_its_correlation_means_nothing)
+{
+    const headers copied{{"posthorn-corr-seq", "9"}};
+    EXPECT_EQ(resolve({}, copied).sequence, "0");
+    const auto scope = correlation_scope::begin("order-7");
+    EXPECT_EQ(resolve({}, copied).sequence, "1");
+    EXPECT_EQ(sent, headers{});
+}
+
+// Proves: COR-04
 TEST_F(lineages, contradictions_and_nonsense_are_refused)
 {
     EXPECT_THROW((void)resolve({.correlation_id = "a"}, {{"posthorn-corr-id", "b"}}), error);
     EXPECT_NO_THROW((void)resolve({.correlation_id = "a"}, {{"posthorn-corr-id", "a"}}));
     EXPECT_THROW((void)resolve({.causation_id = "a"}, {{"posthorn-causation-id", "b"}}), error);
     EXPECT_THROW((void)resolve({}, {{"posthorn-msg-id", "seven"}}), error);
-    EXPECT_THROW((void)resolve({}, {{"posthorn-corr-seq", "first"}}), error);
-    EXPECT_THROW((void)resolve({}, {{"posthorn-corr-seq", "-1"}}), error);
+    for (const auto* bad : {"first", "-1", "1.5", "1234567890123456789"})
+        EXPECT_THROW((void)resolve({.correlation_id = "a"}, {{"posthorn-corr-seq", bad}}), error);
 }
 
 // Proves: COR-05
