@@ -57,8 +57,9 @@ private:
 class context_executor {
 public:
     context_executor(boost::asio::any_io_executor inner, carried_context::memory which)
-        : inner_(std::move(inner)),
-          shared_(std::make_shared<carried_context>(correlation_scope::current(), which))
+        : parts_(std::make_shared<const parts>(
+              std::move(inner),
+              std::make_shared<carried_context>(correlation_scope::current(), which)))
     {}
 
     template <typename Property>
@@ -66,23 +67,21 @@ public:
                                     Property>::value decltype(auto)
     query(const Property& which) const
     {
-        return boost::asio::query(inner_, which);
+        return boost::asio::query(parts_->inner, which);
     }
 
     template <typename Property>
-    requires boost::asio::can_require<const boost::asio::any_io_executor&, Property>::value
-        [[nodiscard]] context_executor
-        require(const Property& which) const
+    requires boost::asio::can_require<const boost::asio::any_io_executor&, Property>::value auto
+    require(const Property& which) const
     {
-        return with<Property>(boost::asio::require(inner_, which));
+        return with<Property>(boost::asio::require(parts_->inner, which));
     }
 
     template <typename Property>
-    requires boost::asio::can_prefer<const boost::asio::any_io_executor&, Property>::value
-        [[nodiscard]] context_executor
-        prefer(const Property& which) const
+    requires boost::asio::can_prefer<const boost::asio::any_io_executor&, Property>::value auto
+    prefer(const Property& which) const
     {
-        return with<Property>(boost::asio::prefer(inner_, which));
+        return with<Property>(boost::asio::prefer(parts_->inner, which));
     }
 
     template <typename Function>
@@ -90,10 +89,8 @@ public:
     {
         // Whoever is inside passes on what is ambient there. From outside, where something quite
         // different may be ambient, only what was remembered counts.
-        const bool inside = core::ambient_visit::carrier() == shared_.get();
-        inner_.execute(
-            [shared = shared_, known = knows_ || inside,
-             begun_in = !knows_ && inside ? correlation_scope::current() : begun_in_,
+        parts_->inner.execute(
+            [shared = parts_->shared, known = parts_->knows || is_inside(), begun_in = begun_here(),
              function = std::decay_t<Function>(std::forward<Function>(function))]() mutable {
                 auto what = known ? std::move(begun_in) : shared->what();
                 const auto before = what;
@@ -108,30 +105,50 @@ public:
 
     friend bool operator==(const context_executor& a, const context_executor& b) noexcept
     {
-        return a.shared_ == b.shared_ && a.inner_ == b.inner_;
+        return a.parts_ == b.parts_ ||
+               (a.parts_->shared == b.parts_->shared && a.parts_->inner == b.parts_->inner);
     }
 
 private:
+    struct parts {
+        parts(boost::asio::any_io_executor on, std::shared_ptr<carried_context> by,
+              std::shared_ptr<correlation> in = {}, bool is_known = false)
+            : inner(std::move(on)), shared(std::move(by)), begun_in(std::move(in)), knows(is_known)
+        {}
+
+        boost::asio::any_io_executor inner;
+        std::shared_ptr<carried_context> shared; // by all copies of the executor
+        std::shared_ptr<correlation> begun_in;   // shared with the scope it came from
+        bool knows;                              ///< where it was begun, which may be nowhere
+    };
+
+    explicit context_executor(std::shared_ptr<const parts> from) : parts_(std::move(from)) {}
+
+    [[nodiscard]] bool is_inside() const noexcept
+    {
+        return core::ambient_visit::carrier() == parts_->shared.get();
+    }
+    [[nodiscard]] std::shared_ptr<correlation> begun_here() const
+    {
+        return !parts_->knows && is_inside() ? correlation_scope::current() : parts_->begun_in;
+    }
+
     template <typename Property>
     [[nodiscard]] context_executor with(boost::asio::any_io_executor inner) const
     {
-        auto result = *this;
-        result.inner_ = std::move(inner);
         using tracked = boost::asio::execution::outstanding_work_t::tracked_t;
         using preferably = boost::asio::execution::prefer_only<tracked>; // what `any` executors ask
-        if constexpr (std::same_as<Property, tracked> || std::same_as<Property, preferably>) {
-            if (!knows_ && core::ambient_visit::carrier() == shared_.get()) {
-                result.begun_in_ = correlation_scope::current();
-                result.knows_ = true;
-            }
-        }
-        return result;
+        constexpr bool begins =
+            std::same_as<Property, tracked> || std::same_as<Property, preferably>;
+        if (begins && is_inside())
+            return context_executor(std::make_shared<const parts>(std::move(inner), parts_->shared,
+                                                                  begun_here(), true));
+        return context_executor(std::make_shared<const parts>(std::move(inner), parts_->shared,
+                                                              parts_->begun_in, parts_->knows));
     }
 
-    boost::asio::any_io_executor inner_;
-    std::shared_ptr<carried_context> shared_; // by all copies
-    std::shared_ptr<correlation> begun_in_;   // shared with the scope it came from
-    bool knows_ = false;                      ///< where it was begun, which may be nowhere
+    // Shared, so that a copy is small enough for Asio to keep without an allocation of its own.
+    std::shared_ptr<const parts> parts_;
 };
 
 } // namespace runtime
