@@ -56,7 +56,10 @@ request read(const std::vector<std::string>& arguments)
                              .single_messages = 200,
                              .bulk_messages = 5'000,
                              .long_drain_messages = 0};
-            result.server = {.rounds = 1, .single_messages = 200, .bulk_messages = 20'000};
+            result.server = {.rounds = 1,
+                             .single_messages = 200,
+                             .bulk_messages = 20'000,
+                             .long_drain_messages = 20'000};
         } else if (word == "--rounds") {
             result.sqlite.rounds = result.server.rounds = std::stoul(value());
         } else if (word == "--json") {

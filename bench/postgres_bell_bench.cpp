@@ -6,6 +6,7 @@
 #include "store/contract/backend.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/statements.hpp"
+#include <posthorn/worker.hpp>
 
 #include <fmt/format.h>
 #include <libpq-fe.h>
@@ -16,6 +17,7 @@
 #include <memory>
 #include <poll.h>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -153,33 +155,20 @@ private:
     std::atomic<std::size_t> received_count_ = 0;
 };
 
+// From the commit to the start of a handler, through a worker as users run it.
 void posthorn_latency(const std::string& place, std::size_t samples, figures& into)
 {
     ph::migrate(place);
     auto store = ph::open(place);
     timetable times(samples);
-    std::jthread worker([&] {
-        ph::outbox queue(store);
-        const auto who = ph::owner::create("bench", *store.environment().random);
-        const auto bell = store.backend().make_bell();
-        while (!times.is_full()) {
-            auto claimed = queue.claim(who, {.limit = 10});
-            if (claimed.empty()) {
-                bell->arm();
-                claimed = queue.claim(who, {.limit = 10});
-            }
-            if (claimed.empty()) {
-                (void)bell->wait(1s);
-                claimed = queue.claim(who, {.limit = 10});
-            }
-            for (const auto& each : claimed.deliveries)
-                times.receive(std::stoul(each.payload));
-            bell->disarm();
-            queue.acknowledge(who, claimed.receipts());
-        }
-    });
+    ph::worker worker(ph::open(place), {.name = "bench"});
+    worker.handle(
+        topic, [&](const ph::delivery_view& each) { times.receive(std::stoul(each.payload())); });
+    std::stop_source over;
+    std::jthread running([&] { worker.run(over.get_token()); });
     times.produce([&](std::size_t i) { ph::enqueue(store, {topic, std::to_string(i)}); });
-    worker.join();
+    over.request_stop();
+    running.join();
     times.tell("posthorn", into);
 }
 

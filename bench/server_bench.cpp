@@ -87,7 +87,7 @@ void run_server(const server_under_bench& which, const server_plan& plan, figure
         worker_round(which.name, which.fresh_url(), plan.bulk_messages, into);
     }
     expect_worker(which.name, into);
-    worker_memory(which.name, which.fresh_url(), plan.bulk_messages, into);
+    worker_memory(which.name, which.fresh_url(), plan.long_drain_messages, into);
 }
 
 } // namespace bench

@@ -16,6 +16,7 @@ struct server_plan {
     std::size_t rounds = 5;
     std::size_t single_messages = 3'000;
     std::size_t bulk_messages = 100'000;
+    std::size_t long_drain_messages = 1'000'000;
 };
 
 /// The other side on one server: tables of its own, made fresh for every round.

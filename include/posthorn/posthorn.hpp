@@ -1,4 +1,4 @@
-// The way in: everything but the stores' own headers.
+// The way in: everything but the stores' own headers, and the workers of <posthorn/worker.hpp>.
 #pragma once
 
 #include <posthorn/correlation.hpp>

@@ -134,10 +134,12 @@ public:
     }
 
     /// Works until it is told to stop, then lets running handlers end. What the database refuses
-    /// is tried again for as long as it takes; nothing is thrown for a database that is away.
+    /// is tried again for as long as it takes; nothing is thrown for a database that is away,
+    /// unless it is to run `until_empty` and has tried three times.
     run_report run(const stop_request& stop, const run_options& how = {});
 
     /// One pass, for hosts that call on a timer: handles up to `limit` messages that are due.
+    /// Throws: what the database said, if it stayed away.
     run_report process_outbox(std::size_t limit = 1'000);
 
     [[nodiscard]] worker_status status() const;

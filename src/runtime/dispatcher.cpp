@@ -3,6 +3,7 @@
 
 #include "core/settlement.hpp"
 #include "runtime/invocation.hpp"
+#include "runtime/patience.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ using namespace std::chrono_literals;
 // Pauses and parked messages are looked at this often while there is work.
 constexpr duration look_when_busy_every = 1s;
 
-// A few places that become free together make one claim instead of many.
+// Places that become free together make one claim instead of many.
 constexpr duration patience_for_room = 1ms;
 
 // A message over its limit per key comes back after about this long.
@@ -31,6 +32,9 @@ constexpr duration pause_when_due = 500ms;
 
 // How often a worker goes back to claiming singly before it stops suspecting.
 constexpr int quiet_claims_max = 32;
+
+// Who asked for one pass would rather hear of a store that is away than wait for it.
+constexpr int tries_of_one_pass = 3;
 
 // For how long a suspect message waits until it can be alone. Some handlers never end.
 constexpr std::chrono::seconds quiet_patience{5};
@@ -77,6 +81,7 @@ struct dispatcher::turn {
     std::optional<std::chrono::steady_clock::time_point> loud_since = {};
     monotonic_time looked_at{};
     std::size_t largest_payload = 0;
+    duration claim_took{};
 
     [[nodiscard]] bool out_of_patience() const
     {
@@ -150,7 +155,7 @@ void dispatcher::work(turn& now)
                 bell_->disarm(); // whoever enqueues now need not ring
             }
         } catch (const std::exception& why) {
-            if (is_fatal(why))
+            if (is_fatal(why) || (now.how.until_empty && now.failures + 1 >= tries_of_one_pass))
                 throw;
             endure(now, why);
         }
@@ -166,8 +171,8 @@ std::size_t dispatcher::room_now(turn& now)
     if (now.quiet > 0 || options.concurrency == 1)
         return room_for_one(now);
     now.loud_since.reset(); // the next suspect has a right to the same patience
-    const auto enough = std::max<std::size_t>(options.concurrency / 2, 1);
-    auto room = with_->held.wait_for_room(enough, patience_for_room);
+    const auto enough = std::min(options.concurrency, with_->source->batch_max());
+    auto room = with_->held.wait_for_room(enough, worth_waiting(patience_for_room, now.claim_took));
     room = std::min({room, with_->source->batch_max(), now.how.limit - now.claimed});
     if (now.largest_payload > 0) {
         const auto held = std::min(with_->held.payload_bytes(), options.payload_bytes_max);
@@ -220,8 +225,10 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
         return haul::none;
     const auto wanted = wanted_parked(limit);
     const auto asked_at = with_->source->environment().clock->monotonic();
+    const auto really_asked_at = std::chrono::steady_clock::now();
     auto claimed = with_->source->claim(
         with_->who, {.lease = with_->options->lease, .limit = limit, .unpark = wanted});
+    now.claim_took = since(really_asked_at);
     if (claimed.size() < limit)
         for (const auto& topic : wanted)
             parked_.erase(topic); // all of them have been taken
@@ -349,6 +356,8 @@ void dispatcher::rest(turn& now)
     }
     bell_->arm();
     now.armed = true;
+    if (with_->for_others.exchange(false))
+        bell_->ring_others();
     while (!now.stopping()) {
         const auto seen = look(now);
         const bool everything_paused = is_paused(pauses_, {});
@@ -375,7 +384,10 @@ void dispatcher::rest(turn& now)
         if (with_->source->environment().clock->database_time())
             at_most = std::min<duration>(at_most, 2ms);
         now.fruitless = 0;
-        if (bell_->wait(at_most))
+        with_->settling.reap_regularly(everything_paused);
+        const bool rung = bell_->wait(at_most);
+        with_->settling.reap_regularly(true);
+        if (rung)
             return;
     }
 }

@@ -8,6 +8,7 @@
 #include "runtime/thread_pool.hpp"
 #include <posthorn/worker.hpp>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -23,7 +24,11 @@ struct engine {
           who(std::move(self)),
           held(options->concurrency, options->lease, source->environment()),
           threads(options->concurrency),
-          settling({*source, held, threads, who, *options, [this] { news(); }})
+          settling({*source, held, threads, who, *options, [this](bool others) {
+                        if (others)
+                            for_others = true;
+                        news();
+                    }})
     {}
 
     /// Something else may be due now. Handlers that outlive the worker find nobody to tell.
@@ -47,6 +52,9 @@ struct engine {
     held_messages held;
     thread_pool threads;
     settler settling;
+
+    /// Something was put aside that another worker may want.
+    std::atomic<bool> for_others = false;
 
 private:
     std::mutex mutex;

@@ -10,9 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Results of a batch wait this long for each other, so that they share a transaction.
-constexpr duration linger = 1ms;
-
 // Under a manual clock nobody knows when time moves: look often.
 constexpr duration look_at_manual_clock_every = 2ms;
 
@@ -217,7 +214,7 @@ void held_messages::forget(const running_delivery& which)
         batches_.erase(at);
 }
 
-bool held_messages::settle_now() const
+bool held_messages::settle_now(duration linger) const
 {
     const auto now = std::chrono::steady_clock::now();
     if (results_.empty() || now < not_before_)
@@ -234,7 +231,7 @@ void held_messages::poke()
     chores_.notify_one();
 }
 
-held_messages::chores held_messages::wait_for_chores(duration at_most)
+held_messages::chores held_messages::wait_for_chores(duration at_most, duration linger)
 {
     lock guard(mutex_);
     const auto end = world_.clock->monotonic() + at_most;
@@ -245,7 +242,7 @@ held_messages::chores held_messages::wait_for_chores(duration at_most)
         std::vector<running_ptr> to_stop;
         watch_deadlines(now, to_stop);
         watch_leases(now, due, to_stop);
-        if (settle_now()) {
+        if (settle_now(linger)) {
             due.to_settle = std::move(results_);
             results_.clear();
             oldest_result_.reset();

@@ -81,9 +81,9 @@ public:
     /// Lets `wait_for_chores` return, to look around.
     void poke();
 
-    /// Waits until there is something to do, at most for `at_most`. Members of one batch that
-    /// finish shortly after each other are settled together.
-    chores wait_for_chores(duration at_most);
+    /// Waits until there is something to do, at most for `at_most`. A result waits for the others
+    /// of its batch for as long as `linger`, so that they are settled together.
+    chores wait_for_chores(duration at_most, duration linger);
 
     void settled(const std::vector<result>& what);
 
@@ -114,7 +114,7 @@ private:
     void add_result(const running_ptr& which, outcome said);
     void watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop);
     void watch_leases(monotonic_time now, chores& into, std::vector<running_ptr>& to_stop);
-    [[nodiscard]] bool settle_now() const;
+    [[nodiscard]] bool settle_now(duration linger) const;
     [[nodiscard]] duration real_wait(duration wanted) const;
 
     // Waiting for each other is about threads, not about messages: it is on the real clock.

@@ -17,6 +17,9 @@ using namespace std::chrono_literals;
 
 constexpr duration pause_max = 2s;
 
+// Results of a batch wait for each other at least this long, so that they share a transaction.
+constexpr duration linger_min = 1ms;
+
 bool is_done(const result& each)
 {
     return each.said.verdict == outcome::kind::done;
@@ -28,6 +31,11 @@ bool makes_news(const result& each)
 {
     return !each.of->message.ordering_key.empty() || !is_done(each) ||
            each.of->to->options.concurrency > 0;
+}
+
+bool is_for_others(const result& each)
+{
+    return each.said.verdict == outcome::kind::park && each.said.reason == park_reason::no_handler;
 }
 
 // Whether it is the store that is in trouble, whoever is to be settled.
@@ -51,7 +59,7 @@ void settler::run()
     for (;;) {
         // While tasks wait for a thread somebody has to see to it.
         const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
-        auto due = with_.held.wait_for_chores(at_most);
+        auto due = with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_));
         with_.threads.grow();
         for (const auto which : due.to_renew)
             renew(which);
@@ -60,7 +68,8 @@ void settler::run()
         else if (due.closing)
             return;
         const bool reaping =
-            reap_soon_.exchange(false) || with_.source.environment().clock->monotonic() >= reap_at_;
+            reap_soon_.exchange(false) ||
+            (regularly_ && with_.source.environment().clock->monotonic() >= reap_at_);
         if (reaping && !due.closing)
             reap();
     }
@@ -93,14 +102,16 @@ void settler::settle_together(std::vector<result> what, bool closing)
     for (const auto& each : what)
         all.push_back({.receipt = each.of->message.receipt, .outcome = each.said});
     try {
+        const auto asked_at = std::chrono::steady_clock::now();
         const auto answers = with_.source.settle(with_.who, all).answers;
+        took_ = since(asked_at);
         failures_ = 0;
         for (std::size_t i = 0; i < what.size(); ++i)
             count(what[i].of->message, answers[i]);
         const bool news = std::ranges::any_of(what, makes_news);
         with_.held.settled(what);
-        if (news && with_.news)
-            with_.news();
+        if (news)
+            with_.news(std::ranges::any_of(what, is_for_others));
     } catch (...) {
         const auto thrown = std::current_exception();
         // One of them is refused, or a settlement hook failed: the others must not wait for it.
@@ -151,8 +162,8 @@ void settler::reap()
     reap_at_ = clock.monotonic() + std::min<duration>(with_.options.lease / 2, 10s);
     try {
         const auto report = with_.source.reap();
-        if (report.released + report.retrying + report.dead > 0 && with_.news)
-            with_.news();
+        if (report.released + report.retrying + report.dead > 0)
+            with_.news(false);
     } catch (const std::exception& failure) {
         warn("cannot look for leases that ran out", failure.what());
     }

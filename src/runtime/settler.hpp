@@ -4,6 +4,7 @@
 
 #include "runtime/claimable.hpp"
 #include "runtime/held_messages.hpp"
+#include "runtime/patience.hpp"
 #include "runtime/thread_pool.hpp"
 #include <posthorn/worker.hpp>
 
@@ -24,8 +25,9 @@ public:
         const owner& who;
         const worker_options& options;
 
-        /// Called when a settlement may have made something else due.
-        std::function<void()> news;
+        /// Called when a settlement may have made something else due; `others`: for workers that
+        /// handle what this one does not.
+        std::function<void(bool others)> news;
     };
 
     explicit settler(parts with);
@@ -35,6 +37,9 @@ public:
 
     /// Takes back what others have left behind, at the next occasion.
     void reap_soon();
+
+    /// Whether it also does so from time to time. Who looks ahead knows when there is a reason.
+    void reap_regularly(bool regularly) { regularly_ = regularly; }
 
     /// Counts an answer that was given elsewhere, in a handler's transaction.
     void count(const delivery& of, settled_as answer);
@@ -52,7 +57,9 @@ private:
     mutable std::mutex mutex_;
     run_report report_;
     std::atomic<bool> reap_soon_ = false;
+    std::atomic<bool> regularly_ = true;
     monotonic_time reap_at_{};
+    duration took_{}; ///< the last settlement
     int failures_ = 0;
 };
 

@@ -32,6 +32,7 @@ struct thread_pool::state {
     std::size_t threads_max = 0;
     std::size_t threads = 0;
     std::size_t idle = 0;
+    bool calling = false; ///< a thread was called and has not come yet
     bool closing = false;
 
     // Whatever a task leaves behind on its thread, the next one does not find it.
@@ -42,6 +43,19 @@ struct thread_pool::state {
         next.run = nullptr;
     }
 
+    // One thread at a time is called: before it comes, those that are here may have done it all.
+    void call_one()
+    {
+        if (idle > 0 && !std::exchange(calling, true))
+            wanted.notify_one();
+    }
+
+    bool has_come()
+    {
+        calling = false;
+        return closing || !waiting.empty();
+    }
+
     // Each thread owns a share of this state, so it may outlive the pool.
     static void work(const std::shared_ptr<state>& shared)
     {
@@ -49,9 +63,8 @@ struct thread_pool::state {
         while (!shared->closing) {
             if (shared->waiting.empty()) {
                 ++shared->idle;
-                const bool called = shared->wanted.wait_for(lock, thread_patience, [&] {
-                    return shared->closing || !shared->waiting.empty();
-                });
+                const bool called = shared->wanted.wait_for(lock, thread_patience,
+                                                            [&] { return shared->has_come(); });
                 --shared->idle;
                 if (!called)
                     break;
@@ -59,8 +72,8 @@ struct thread_pool::state {
             }
             auto next = std::move(shared->waiting.front());
             shared->waiting.pop_front();
-            if (!shared->waiting.empty() && shared->idle > 0)
-                shared->wanted.notify_one();
+            if (!shared->waiting.empty())
+                shared->call_one();
             lock.unlock();
             run(std::move(next));
             lock.lock();
@@ -103,10 +116,10 @@ void thread_pool::submit(std::vector<std::function<void()>> tasks)
     const std::lock_guard lock(state_->mutex);
     for (auto& each : tasks)
         state_->waiting.push_back({std::move(each), now, context});
-    if (state_->idle > 0)
-        state_->wanted.notify_one();
-    else if (state_->threads == 0)
+    if (state_->threads == 0)
         state::start_threads(state_, 1);
+    else
+        state_->call_one();
 }
 
 void thread_pool::grow()

@@ -58,8 +58,10 @@ awaitable<void> rest_for(std::chrono::milliseconds time)
 // The thread sanitizer starts one of its own when it pleases.
 #ifdef __SANITIZE_THREAD__
 constexpr int threads_of_sanitizer = 1;
+constexpr std::size_t many = 2'000;
 #else
 constexpr int threads_of_sanitizer = 0;
+constexpr std::size_t many = 10'000;
 #endif
 
 class coroutines : public worker_test {};
@@ -67,7 +69,6 @@ class coroutines : public worker_test {};
 // Proves: OUT-10
 TEST_P(coroutines, thousands_wait_at_once_on_a_few_threads)
 {
-    constexpr std::size_t many = 2'000;
     add_many(many);
     crowd inside;
     std::atomic<int> threads = 0;

@@ -78,7 +78,7 @@ TEST_P(worker_stop, near_the_end_of_the_grace_handlers_are_asked_to_end)
     add();
     gate begun;
     begun.open();
-    worker one(db(), with_grace(2s));
+    worker one(db(), with_grace(4s));
     one.handle("orders", [&](const delivery_view& which) {
         begun.pass();
         return wait_to_be_asked(which);

@@ -46,10 +46,10 @@ TEST_P(bad_handlers, what_is_no_exception_is_a_failure_like_any_other)
 // Proves: I6, F25
 TEST_P(bad_handlers, a_slow_one_keeps_its_message_for_many_leases)
 {
-    const auto id = where_.add({"slow", "2500"});
-    const auto worker = where_.start_worker({"--lease", "500"});
+    const auto id = where_.add({"slow", "3500"});
+    const auto worker = where_.start_worker({"--lease", "1000"});
     ASSERT_TRUE(wait_until([&] { return where_.starts_of(worker) == 1; })) << where_.log();
-    const auto other = where_.start_worker({"--lease", "500"});
+    const auto other = where_.start_worker({"--lease", "1000"});
     wait_until_drained();
     where_.stop_all();
     EXPECT_EQ(where_.look(id).attempts, 1);

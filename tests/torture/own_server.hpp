@@ -31,7 +31,7 @@ public:
     void kill() { run("kill"); }
 
     /// Returns when it answers. After a crash it has its old data and its old port.
-    void start() { run("start"); }
+    void start() { run("start", engine_ == "postgres" ? " -c log_statement=all" : ""); }
 
     [[nodiscard]] std::string url() const
     {
@@ -44,6 +44,15 @@ public:
     [[nodiscard]] std::string table() const
     {
         return engine_ == "mariadb" ? "business" : "public.business";
+    }
+
+    /// How many statements it was sent, by whomever.
+    [[nodiscard]] long statements() const
+    {
+        if (engine_ == "mariadb")
+            return questions();
+        const auto log = folder_.read("postgres.log");
+        return count(log, "LOG:  statement: ") + count(log, "LOG:  execute ");
     }
 
 private:
@@ -59,19 +68,40 @@ private:
                folder_.file("").string();
     }
 
-    void run(const std::string& verb) const
+    void run(const std::string& verb, const std::string& options = "") const
     {
-        if (std::system(command(verb).c_str()) != 0)
-            throw std::runtime_error("failed: " + command(verb));
+        if (std::system((command(verb) + options).c_str()) != 0)
+            throw std::runtime_error("failed: " + command(verb) + options);
     }
 
-    void create_database() const
+    using client = std::unique_ptr<MYSQL, void (*)(MYSQL*)>;
+
+    [[nodiscard]] client ask_mariadb(const char* sql) const
     {
-        const std::unique_ptr<MYSQL, void (*)(MYSQL*)> root(mysql_init(nullptr), &mysql_close);
+        client root(mysql_init(nullptr), &mysql_close);
         if (mysql_real_connect(root.get(), "127.0.0.1", "root", nullptr, nullptr,
                                static_cast<unsigned>(std::stoul(port())), nullptr, 0) == nullptr ||
-            mysql_query(root.get(), "CREATE DATABASE torture") != 0)
+            mysql_query(root.get(), sql) != 0)
             throw std::runtime_error(mysql_error(root.get()));
+        return root;
+    }
+
+    void create_database() const { (void)ask_mariadb("CREATE DATABASE torture"); }
+
+    [[nodiscard]] long questions() const
+    {
+        const auto root = ask_mariadb("SHOW GLOBAL STATUS LIKE 'Questions'");
+        const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> answer(
+            mysql_store_result(root.get()), &mysql_free_result);
+        return std::stol(mysql_fetch_row(answer.get())[1]);
+    }
+
+    static long count(const std::string& text, const std::string& what)
+    {
+        long found = 0;
+        for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+            ++found;
+        return found;
     }
 
     checker::scratch_folder folder_;

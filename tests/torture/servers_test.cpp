@@ -85,6 +85,25 @@ TEST_P(servers, a_worker_outlives_a_server_that_is_killed_under_load_twice)
     EXPECT_THAT(where.wrong_effects(), IsEmpty()) << where.log();
 }
 
+// Whether it listens or polls, a worker without work is hardly noticed.
+TEST_P(servers, a_worker_without_work_asks_less_than_once_a_second)
+{
+    constexpr auto length = 12s;
+    own_scene all(GetParam());
+    auto& where = *all.where;
+    const auto worker = where.start_worker({"--lease", "30000"});
+    const auto id = where.add({"ordinary", "x"});
+    ASSERT_TRUE(wait_until([&] { return where.is_done(id); }, 20s)) << where.log();
+    environment::system().clock->pause(5s); // it comes to rest
+
+    const auto before = all.server.statements();
+    environment::system().clock->pause(length);
+    const auto asked = all.server.statements() - before;
+
+    EXPECT_LT(asked, length.count()) << where.log();
+    where.stop_all();
+}
+
 INSTANTIATE_TEST_SUITE_P(engines, servers, ::testing::Values("postgres", "mariadb"),
                          [](const auto& engine) { return engine.param; });
 

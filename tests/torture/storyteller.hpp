@@ -82,12 +82,15 @@ private:
             if (auto found = open_.extract(key_of(which)))
                 entry = found.mapped();
         }
-        // By our own clock nobody else can have had a right to it before.
-        if (answer == settled_as::lost && entry.begun && notes_.now() - *entry.begun >= lease_)
+        // By our own clock nobody else can have had a right to it before. The lease began with the
+        // claim: after the message was due, and before its handler, which a busy machine keeps
+        // waiting.
+        const auto since = std::min(which.due_at, entry.begun.value_or(which.due_at));
+        if (answer == settled_as::lost && entry.begun && notes_.now() - since >= lease_)
             notes_.record(checker::fault_event{.kind = checker::fault_kind::lease_expired,
                                                .id = which.receipt.id,
                                                .fence = which.receipt.fence},
-                          entry.begun);
+                          since);
         // One that never reached its handler was given back at some time after its claim.
         if (!entry.asked_at)
             entry.asked_at = std::min(which.due_at, notes_.now());

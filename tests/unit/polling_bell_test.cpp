@@ -91,11 +91,26 @@ TEST_F(bell_that_polls, after_disarming_it_asks_quickly_again)
     EXPECT_TRUE(bell.wait(very_long));
 }
 
-TEST_F(bell_that_polls, without_a_question_to_ask_every_look_is_worth_it)
+TEST_F(bell_that_polls, without_a_question_to_ask_the_wait_is_soon_over)
 {
     polling_bell bell(door, brisk);
     bell.arm();
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_FALSE(bell.wait(very_long)) << "nobody has rung";
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, very_long / 2);
+    bell.wake();
     EXPECT_TRUE(bell.wait(very_long));
+}
+
+TEST_F(bell_that_polls, rings_for_the_others_of_its_process_and_not_for_itself)
+{
+    polling_bell bell(door, brisk, elsewhere());
+    polling_bell other(door, {.first = very_long, .cap = very_long}, elsewhere());
+    bell.arm();
+    other.arm();
+    bell.ring_others();
+    EXPECT_FALSE(bell.wait(10ms));
+    EXPECT_TRUE(other.wait(very_long));
 }
 
 TEST_F(bell_that_polls, a_question_that_fails_is_answered_by_the_look)

@@ -18,8 +18,9 @@ public:
     /// Nobody sleeps any more, so nobody needs to ring.
     virtual void disarm() noexcept = 0;
 
-    /// Sleeps until something may have been enqueued, `wake` is called or the time is up.
-    /// Never throws: a bell that cannot ring is a clock. True: look now.
+    /// Sleeps until something may have been enqueued, `wake` is called or the time is up; a bell
+    /// that cannot hear other processes ends it sooner. Never throws: a bell that cannot ring is a
+    /// clock. True: something was enqueued, or may have been. False: look before you sleep on.
     virtual bool wait(duration at_most) noexcept = 0;
 
     /// Ends this wait, or the next one, from another thread.

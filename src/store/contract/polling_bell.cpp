@@ -60,6 +60,8 @@ bool polling_bell::wait(duration at_most) noexcept
             return true;
         }
         next_ = std::min(next_ * 2, how_.cap);
+        if (!changed_)
+            return was_woken(); // nobody knows: the caller's look will tell
         if (changed_elsewhere())
             return true;
     }
@@ -69,6 +71,13 @@ void polling_bell::wake() noexcept
 {
     woken_ = true;
     here_->ring();
+}
+
+// Those of other processes find out by looking.
+void polling_bell::ring_others() noexcept
+{
+    here_->ring();
+    seen_ = here_->rings();
 }
 
 bool polling_bell::changed_elsewhere() noexcept

@@ -35,13 +35,15 @@ public:
         duration cap = std::chrono::milliseconds{500};
     };
 
-    /// `changed` says whether another process may have enqueued; without it every look is worth it.
+    /// `changed` says whether another process may have enqueued. Without it a wait is over, as if
+    /// its time were up, as often as it is worth a look.
     polling_bell(std::shared_ptr<doorbell> here, pace how, std::function<bool()> changed = {});
 
     void arm() override;
     void disarm() noexcept override;
     bool wait(duration at_most) noexcept override;
     void wake() noexcept override;
+    void ring_others() noexcept override;
 
 private:
     [[nodiscard]] bool changed_elsewhere() noexcept;
@@ -54,5 +56,9 @@ private:
     std::uint64_t seen_ = 0;
     std::atomic<bool> woken_ = false; // apart from the rings: arming forgets those, but not a wake
 };
+
+/// For bells whose every look is a statement: who has been idle for long asks less than once a
+/// second.
+inline constexpr polling_bell::pace pace_of_statements{.cap = std::chrono::milliseconds{1500}};
 
 } // namespace posthorn::contract

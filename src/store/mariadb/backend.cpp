@@ -115,7 +115,7 @@ contract::outlook backend::outlook()
 // MariaDB cannot ring across processes: what others enqueue is looked for.
 std::unique_ptr<contract::bell> backend::make_bell()
 {
-    return std::make_unique<contract::polling_bell>(hints_.bell, contract::polling_bell::pace{});
+    return std::make_unique<contract::polling_bell>(hints_.bell, contract::pace_of_statements);
 }
 
 std::vector<enqueued> backend::insert(std::span<const contract::new_message> messages)

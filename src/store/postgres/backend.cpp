@@ -124,7 +124,7 @@ contract::outlook backend::outlook()
 std::unique_ptr<contract::bell> backend::make_bell()
 {
     if (doorbell_)
-        return std::make_unique<contract::polling_bell>(doorbell_, contract::polling_bell::pace{});
+        return std::make_unique<contract::polling_bell>(doorbell_, contract::pace_of_statements);
     auto where = where_;
     // A sleeper must not hang on a server that is gone without a word.
     if (where.conninfo.find("tcp_user_timeout=") == std::string::npos)

@@ -7,16 +7,20 @@
 #include <posthorn/enqueue.hpp>
 #include <posthorn/outbox.hpp>
 #include <posthorn/pauses.hpp>
+#include <posthorn/worker.hpp>
 
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace posthorn::test {
@@ -333,9 +337,41 @@ TEST_F(postgres_bell, behind_a_pooler_it_looks_instead)
     ASSERT_NE(dynamic_cast<contract::polling_bell*>(bell.get()), nullptr);
     bell->arm();
     EXPECT_EQ(holders() + sleepers(), 0);
-    EXPECT_TRUE(bell->wait(very_long));
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_FALSE(bell->wait(very_long)) << "nobody can have rung";
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, soon);
     enqueue(pooled, {"orders", ""});
     expect_notifications(0);
+}
+
+// A bell wakes all who sleep, so the wrong one may come first. It puts the message aside, and the
+// right one must not sleep on until it looks by itself.
+// Proves: OUT-15
+TEST_F(postgres_bell, who_parks_a_message_wakes_the_worker_that_handles_it)
+{
+    const worker_options sleepy{.look_at_least_every = very_long};
+    worker wrong(store_, sleepy);
+    wrong.handle("others", [](const delivery_view&) {});
+    auto elsewhere = open_with("");
+    worker right(elsewhere, sleepy);
+    std::atomic<int> handled = 0;
+    right.handle("orders", [&](const delivery_view&) { ++handled; });
+    std::stop_source over;
+    std::jthread first([&] { wrong.run(over.get_token()); });
+    std::jthread second([&] { right.run(over.get_token()); });
+
+    std::uint64_t parked = 0;
+    for (int number = 1; number <= 40 || (parked == 0 && number <= 400); ++number) {
+        enqueue_by_sql();
+        const auto begun = std::chrono::steady_clock::now();
+        wait_until([&] { return handled == number; });
+        ASSERT_EQ(handled, number);
+        ASSERT_LT(std::chrono::steady_clock::now() - begun, soon) << "message " << number;
+        parked = wrong.status().so_far.parked;
+    }
+
+    over.request_stop();
+    EXPECT_GT(parked, 0U) << "the right one was always first";
 }
 
 } // namespace posthorn::test

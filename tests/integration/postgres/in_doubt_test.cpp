@@ -6,6 +6,7 @@
 #include "gate/tcp_gate.hpp"
 #include <posthorn/postgres.hpp>
 #include <posthorn/testing/manual_clock.hpp>
+#include <posthorn/worker.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -347,6 +348,21 @@ TEST_P(in_doubt, connections_that_end_while_nobody_uses_them_are_replaced_in_sil
                             name_ + "'"),
               1);
     EXPECT_NO_THROW(enqueue(far_, {"orders", "x"}));
+}
+
+// Proves: OUT-16
+TEST_P(in_doubt, one_pass_of_a_worker_says_that_its_store_is_away)
+{
+    worker one(far_);
+    one.handle("*", [](const delivery_view&) {});
+    gate_.refuse(true);
+    gate_.cut();
+    const auto failure = thrown_by([&] { one.process_outbox(); });
+    EXPECT_TRUE(failure.retryable()) << failure.what();
+
+    gate_.refuse(false);
+    enqueue(near_, {"orders", "x"});
+    EXPECT_EQ(one.process_outbox().done, 1U);
 }
 
 INSTANTIATE_TEST_SUITE_P(ways, in_doubt, ::testing::Values(talk::prepared, talk::texts),
