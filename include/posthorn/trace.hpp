@@ -23,7 +23,7 @@ struct traced_message {
 };
 
 /// How far to look for a correlation. Correlations have no index, which every enqueue would pay
-/// for: each message since its beginning is read, some 100,000 to a million per second.
+/// for: each message since its beginning is read, about a million per second from memory.
 struct trace_options {
     /// Where to begin. Unless given, a correlation that is the id of a message begins with it, one
     /// that is a UUIDv7 at the time it carries, and any other a day ago.
