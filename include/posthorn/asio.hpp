@@ -5,12 +5,17 @@
 //         co_return ph::done();
 //     });
 //
+// What a handler enqueues belongs to what its message belongs to, on whichever thread it goes on
+// after a `co_await` (correlation.hpp, asio_context.hpp).
+//
 // Link posthorn::asio. A handler that is asked to stop (its time is up, its lease is lost) is
 // cancelled: what it awaits ends with `operation_aborted`, and the message is tried again.
 #pragma once
 
+#include <posthorn/asio_context.hpp>
 #include <posthorn/handler.hpp>
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -71,11 +76,11 @@ private:
 /// Carries a stop request over to a coroutine. Lives as long as the coroutine does.
 struct coroutine_leash {
     explicit coroutine_leash(boost::asio::any_io_executor on)
-        : strand(boost::asio::make_strand(std::move(on)))
+        : strand(context_executor(boost::asio::make_strand(std::move(on)),
+                                  carried_context::memory::latest))
     {}
 
-    using strand_type = boost::asio::strand<boost::asio::any_io_executor>;
-    strand_type strand;
+    boost::asio::any_io_executor strand; ///< which carries the ambient correlation along
     boost::asio::cancellation_signal signal;
     std::optional<std::stop_callback<std::function<void()>>> on_stop;
 };

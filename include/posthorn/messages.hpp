@@ -56,9 +56,11 @@ struct message_filter {
     std::optional<message_state> state = {};
     std::string topic = {}; ///< exact, or with a closing `*` everything that starts so
     std::string ordering_key = {};
+    std::string correlation_id = {}; ///< has no index: every message between the positions is read
     std::string error_contains = {};
     std::optional<timestamp> created_before = {};
-    std::int64_t after_position = 0; ///< where the next page starts
+    std::int64_t after_position = 0;          ///< where the next page starts
+    std::int64_t before_position = INT64_MAX; ///< and where it ends at the latest
     std::size_t limit = 50;
     bool with_payload = false;
 };

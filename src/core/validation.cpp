@@ -52,6 +52,10 @@ std::size_t utf8_length(std::string_view text) noexcept
 
 bool is_utf8(std::string_view text) noexcept
 {
+    // Most text is ASCII from its first byte to its last.
+    const auto other = std::ranges::find_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) & 0x80U) != 0; });
+    text.remove_prefix(static_cast<std::size_t>(other - text.begin()));
     while (!text.empty()) {
         const auto length = utf8_length(text);
         if (length == 0)
@@ -135,16 +139,27 @@ void check_topic(std::string_view topic)
     check_text("the topic", topic, limits::topic_bytes_max);
 }
 
+void check_key(std::string_view field, std::string_view key)
+{
+    check_text(field, key, limits::key_bytes_max);
+}
+
+bool is_key(std::string_view text) noexcept
+{
+    return text.size() <= limits::key_bytes_max && text.find('\0') == std::string_view::npos &&
+           is_utf8(text);
+}
+
 void check_message(const message& what, const enqueue_options& how, const limits& bounds)
 {
     if (what.topic.empty())
         refuse("the topic is empty; it needs 1 to 255 bytes");
     check_topic(what.topic);
     check_length("the payload", what.payload, bounds.payload_bytes_max);
-    check_text("the ordering key", how.ordering_key, limits::key_bytes_max);
-    check_text("the dedup key", how.dedup_key, limits::key_bytes_max);
-    check_text("the correlation id", how.correlation_id, limits::key_bytes_max);
-    check_text("the causation id", how.causation_id, limits::key_bytes_max);
+    check_key("the ordering key", how.ordering_key);
+    check_key("the dedup key", how.dedup_key);
+    check_key("the correlation id", how.correlation_id);
+    check_key("the causation id", how.causation_id);
     if (how.priority < -limits::priority_max || how.priority > limits::priority_max)
         refuse(fmt::format("priority {} is outside −{} … {}", how.priority, limits::priority_max,
                            limits::priority_max));

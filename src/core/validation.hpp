@@ -14,6 +14,10 @@ void check_message(const message& what, const enqueue_options& how, const limits
 /// Refuses a topic that no message could have; an empty one may stand for something else.
 void check_topic(std::string_view topic);
 
+/// Refuses text that cannot be an ordering, dedup or correlation key; an empty one is no key.
+void check_key(std::string_view field, std::string_view key);
+[[nodiscard]] bool is_key(std::string_view text) noexcept;
+
 /// Refuses a message that would expire before it is due, in whichever way the two are given.
 void check_start_window(const enqueue_options& how, timestamp now);
 

@@ -2,6 +2,7 @@
 #include "runtime/invocation.hpp"
 
 #include "store/contract/run_again.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -68,6 +69,8 @@ settled_as run_in_transaction(const engine& with, const delivery_view& view,
 {
     const std::array settlement{posthorn::settlement{.receipt = view.message().receipt}};
     return contract::run_again(with.source->environment(), [&] {
+        // Each run publishes anew, so each counts from the beginning.
+        const auto scope = correlation_scope::begin_from(correlation_of(view.message()));
         auto tx = begin(with);
         auto said = through_middleware(with, view, 0, [&] { return handler(view, tx); });
         if (said.verdict != outcome::kind::done)
@@ -136,6 +139,8 @@ void call_asynchronous(const std::shared_ptr<engine>& with, const running_ptr& w
 
 void invoke(const std::shared_ptr<engine>& with, const running_ptr& which)
 {
+    // Around the hooks, too. A coroutine takes it along.
+    const auto scope = correlation_scope::begin_from(correlation_of(which->message));
     if (with->options->on.starting)
         with->options->on.starting(delivery_view(which));
     const auto& form = which->to->handler.run;

@@ -1,6 +1,8 @@
 // A queue of tasks and the threads that take them.
 #include "runtime/thread_pool.hpp"
 
+#include <posthorn/correlation.hpp>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -21,6 +23,7 @@ struct thread_pool::state {
     struct task {
         std::function<void()> run;
         std::chrono::steady_clock::time_point since;
+        std::shared_ptr<correlation> context; // of whoever submitted it
     };
 
     std::mutex mutex;
@@ -31,6 +34,14 @@ struct thread_pool::state {
     std::size_t idle = 0;
     bool calling = false; ///< a thread was called and has not come yet
     bool closing = false;
+
+    // Whatever a task leaves behind on its thread, the next one does not find it.
+    static void run(task next)
+    {
+        const core::ambient_visit visit(std::move(next.context), nullptr);
+        next.run();
+        next.run = nullptr;
+    }
 
     // One thread at a time is called: before it comes, those that are here may have done it all.
     void call_one()
@@ -59,13 +70,12 @@ struct thread_pool::state {
                     break;
                 continue;
             }
-            auto next = std::move(shared->waiting.front().run);
+            auto next = std::move(shared->waiting.front());
             shared->waiting.pop_front();
             if (!shared->waiting.empty())
                 shared->call_one();
             lock.unlock();
-            next();
-            next = nullptr;
+            run(std::move(next));
             lock.lock();
         }
         --shared->threads;
@@ -102,9 +112,10 @@ void thread_pool::submit(std::vector<std::function<void()>> tasks)
     if (tasks.empty())
         return;
     const auto now = std::chrono::steady_clock::now();
+    const auto context = correlation_scope::current();
     const std::lock_guard lock(state_->mutex);
     for (auto& each : tasks)
-        state_->waiting.push_back({std::move(each), now});
+        state_->waiting.push_back({std::move(each), now, context});
     if (state_->threads == 0)
         state::start_threads(state_, 1);
     else

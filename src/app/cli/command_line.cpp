@@ -32,6 +32,7 @@ struct requests {
     message_request cancel;
     message_request why;
     tail_request tail;
+    trace_request trace;
     work_request work;
     pause_request pause;
     pause_request resume;
@@ -111,6 +112,7 @@ private:
     void declare_enqueue();
     void declare_message_verbs();
     void declare_why_and_tail();
+    void declare_trace();
     void declare_work();
     void declare_pauses();
     void declare_demo();
@@ -144,6 +146,7 @@ verb_tree::verb_tree()
     declare_enqueue();
     declare_message_verbs();
     declare_why_and_tail();
+    declare_trace();
     declare_work();
     declare_pauses();
     declare_dead_verbs();
@@ -289,6 +292,30 @@ void verb_tree::declare_why_and_tail()
     tail.add_flag("--from-now", what.from_now, "begin with the next one (the default)")
         ->excludes(all);
     tail.add_flag("--payload", what.with_payload, "show the payloads, too");
+}
+
+void verb_tree::declare_trace()
+{
+    auto& what = asked_.trace;
+    auto& trace =
+        verb(root_,
+             {"trace", "show the messages of a correlation, and which caused which",
+              "  posthorn trace sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057\n"
+              "  posthorn trace sqlite:orders.db order-7 --since 3d --json\n\n"
+              "There is no index of correlations, which every enqueue would pay for: each message\n"
+              "since the beginning is read, about a million per second from memory.",
+              "no message belongs to it, or the store failed"},
+             what, &cli::trace);
+    trace
+        .add_option("CORRELATION", what.correlation,
+                    "a correlation id, or the id of one of its messages")
+        ->required()
+        ->type_name("");
+    add_duration(trace, "--since", what.since,
+                 "begin so long ago (default: what a UUID tells by itself, else 24h)");
+    trace.add_option("--limit", what.limit, "at most so many (default 1000)")
+        ->check(CLI::Range(1, 100'000).description(""))
+        ->type_name("N");
 }
 
 void verb_tree::declare_work()

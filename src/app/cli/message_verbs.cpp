@@ -3,6 +3,7 @@
 #include "app/cli/record_view.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/enqueue.hpp>
 #include <posthorn/error.hpp>
 #include <posthorn/store.hpp>
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <span>
 
 namespace posthorn::cli {
@@ -56,6 +59,22 @@ void enqueue_one(store& where, const message& content, const enqueue_request& wh
     to.answer({{"id", id}, {"position", added.position}, {"duplicate", added.duplicate}}, id);
     if (added.duplicate)
         to.note("duplicate: this message was enqueued before; nothing was added");
+}
+
+// Inside a command that `work` runs, what is enqueued belongs to what its message belongs to.
+std::shared_ptr<correlation> context_of_command()
+{
+    const auto variable = [](const char* name) -> std::string {
+        const char* value = std::getenv(name);
+        return value == nullptr ? "" : value;
+    };
+    const auto handled = message_id::parse(variable("POSTHORN_ID"));
+    if (!handled || handled->is_nil())
+        return nullptr;
+    const headers known{{std::string(header::correlation_id), variable("POSTHORN_CORRELATION_ID")},
+                        {std::string(header::traceparent), variable("POSTHORN_HEADER_TRACEPARENT")},
+                        {std::string(header::tracestate), variable("POSTHORN_HEADER_TRACESTATE")}};
+    return std::make_shared<correlation>(correlation_of(*handled, known));
 }
 
 // A transaction of many small messages is fast; one of many large ones would only fill the memory.
@@ -113,6 +132,7 @@ exit_status enqueue(const enqueue_request& what, output& to)
     const message content{.topic = what.topic,
                           .payload = what.payload ? *what.payload : payload_from_input()};
     auto where = open(what.url);
+    const auto scope = correlation_scope::resume(context_of_command());
     if (what.count == 1)
         enqueue_one(where, content, what, to);
     else

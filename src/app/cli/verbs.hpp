@@ -75,6 +75,14 @@ struct tail_request : store_request {
 
 exit_status tail(const tail_request& what, output& to);
 
+struct trace_request : store_request {
+    std::string correlation;
+    std::optional<duration> since; ///< how long ago to begin
+    std::size_t limit = 1'000;
+};
+
+exit_status trace(const trace_request& what, output& to);
+
 struct work_request : store_request {
     /// A command, and the topics whose messages it handles.
     struct route {

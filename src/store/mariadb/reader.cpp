@@ -24,9 +24,11 @@ void bind_filter(query& row, const message_filter& filter)
 {
     const contract::topic_filter topic(filter.topic);
     row.bind(Statement::after, filter.after_position)
+        .bind(Statement::before, filter.before_position)
         .bind_bytes_or_null(Statement::topic, topic.exact)
         .bind_bytes_or_null(Statement::topic_start, topic.start)
         .bind_bytes_or_null(Statement::ordering_key, filter.ordering_key)
+        .bind_bytes_or_null(Statement::correlation_id, filter.correlation_id)
         .bind(Statement::created_before, filter.created_before)
         .bind_bytes_or_null(Statement::error, filter.error_contains)
         .bind(Statement::limit, static_cast<std::int64_t>(filter.limit));

@@ -9,10 +9,11 @@ coalesce((SELECT h.seq FROM {p}key_head h WHERE h.ordering_key = m.ordering_key)
 (m.place = 4 OR (m.place = 3 AND m.seq <> {{head}}))
 
 -- fragment: filter
-m.seq > :after::bigint
+m.seq > :after::bigint AND m.seq < coalesce(:before::bigint, 9223372036854775807)
    AND (:topic::text IS NULL OR m.topic = :topic::text)
    AND (:topic_start::text IS NULL OR starts_with(m.topic, :topic_start::text))
    AND (:ordering_key::text IS NULL OR m.ordering_key = :ordering_key::text)
+   AND (:correlation_id::text IS NULL OR m.correlation_id = :correlation_id::text)
    AND (:created_before::bigint IS NULL OR m.created_at < :created_before::bigint)
    AND (:error::text IS NULL OR position(:error::text IN m.last_error) > 0)
 

@@ -21,9 +21,11 @@ arguments filtered(const message_filter& filter)
     const contract::topic_filter topic(filter.topic);
     arguments with;
     with.set(Statement::after, filter.after_position)
+        .set(Statement::before, filter.before_position)
         .set_text_or_null(Statement::topic, topic.exact)
         .set_text_or_null(Statement::topic_start, topic.start)
         .set_text_or_null(Statement::ordering_key, filter.ordering_key)
+        .set_text_or_null(Statement::correlation_id, filter.correlation_id)
         .set(Statement::created_before, filter.created_before)
         .set_text_or_null(Statement::error, filter.error_contains)
         .set(Statement::limit, static_cast<std::int64_t>(filter.limit));

@@ -1,10 +1,11 @@
 -- Looking at messages, and at the tables themselves.
 
 -- fragment: filter
-m.seq > :after
+m.seq > :after AND m.seq < coalesce(:before, 9223372036854775807)
    AND (:topic IS NULL OR m.topic = :topic)
    AND (:topic_start IS NULL OR substr(m.topic, 1, length(:topic_start)) = :topic_start)
    AND (:ordering_key IS NULL OR m.ordering_key = :ordering_key)
+   AND (:correlation_id IS NULL OR m.correlation_id = :correlation_id)
    AND (:created_before IS NULL OR m.created_at < :created_before)
 
 -- name: seqs_of_all

@@ -1,0 +1,127 @@
+// Messages that passed every check, in the form that stores take, with the text that their views
+// refer to. What is enqueued inside a correlation scope belongs to it, unless it says otherwise.
+#pragma once
+
+#include "core/lineage.hpp"
+#include "core/validation.hpp"
+#include "store/contract/message_writer.hpp"
+#include <posthorn/correlation.hpp>
+#include <posthorn/environment.hpp>
+#include <posthorn/message.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace posthorn {
+
+/// One message on its way into a store. `own` are headers with our names, which are not checked.
+struct to_check {
+    const message& what;
+    const enqueue_options& how;
+    const headers* own = nullptr;
+};
+
+class message_check {
+public:
+    message_check(const environment& world, const limits& bounds)
+        : world_(world),
+          bounds_(bounds),
+          now_(world.clock->now()),
+          scope_(correlation_scope::current())
+    {}
+
+    /// The views of the result refer to the message, to `headers_json` and to this.
+    contract::new_message operator()(const to_check& each, std::string& headers_json) const
+    {
+        const auto& how = each.how;
+        core::check_message(each.what, how, bounds_);
+        core::check_start_window(how, now_);
+        headers_json = json_of(how.headers, each.own);
+        contract::new_message result{.id = how.id,
+                                     .topic = each.what.topic,
+                                     .payload = each.what.payload,
+                                     .ordering_key = how.ordering_key,
+                                     .correlation_id = how.correlation_id,
+                                     .causation_id = how.causation_id,
+                                     .headers_json = headers_json,
+                                     .priority = how.priority,
+                                     .due = {},
+                                     .expiry = {},
+                                     .dedup_key = how.dedup_key,
+                                     .dedup_window = how.dedup_window};
+        if (how.delay)
+            result.due = *how.delay;
+        else if (how.due_at)
+            result.due = *how.due_at;
+        if (how.expires_after)
+            result.expiry = *how.expires_after;
+        else if (how.expires_at)
+            result.expiry = *how.expires_at;
+        if (scope_)
+            inherit(result);
+        return result;
+    }
+
+private:
+    // Two views into the scope: nothing is copied, and no header is added.
+    void inherit(contract::new_message& into) const
+    {
+        if (into.correlation_id.empty())
+            into.correlation_id = scope_->id();
+        if (into.causation_id.empty())
+            into.causation_id = scope_->cause();
+    }
+
+    [[nodiscard]] std::string json_of(const headers& values, const headers* own) const
+    {
+        const bool traced = scope_ && !scope_->traceparent().empty();
+        if (own == nullptr && !traced)
+            return core::headers_to_json(values);
+        auto all = values;
+        if (own != nullptr)
+            all.insert(own->begin(), own->end());
+        else
+            core::add_trace(all, *scope_, *world_.random);
+        return core::headers_to_json(all);
+    }
+
+    const environment& world_;
+    const limits& bounds_;
+    timestamp now_;
+    std::shared_ptr<correlation> scope_; // shared with the scope: the views refer to its text
+};
+
+struct checked_message {
+    checked_message(const to_check& what, const environment& world, const limits& bounds)
+        : check(world, bounds), value(check(what, headers_json))
+    {}
+    checked_message(const checked_message&) = delete;
+    checked_message& operator=(const checked_message&) = delete;
+
+    message_check check;
+    std::string headers_json;
+    contract::new_message value;
+};
+
+struct checked_messages {
+    checked_messages(const environment& world, const limits& bounds, std::size_t expected)
+        : check(world, bounds)
+    {
+        values.reserve(expected);
+    }
+    checked_messages(const checked_messages&) = delete;
+    checked_messages& operator=(const checked_messages&) = delete;
+
+    void add(const to_check& each) { values.push_back(check(each, headers_json.emplace_back())); }
+
+    message_check check;
+    std::deque<std::string> headers_json; // which leaves its elements where they are
+    std::vector<contract::new_message> values;
+};
+
+} // namespace posthorn
