@@ -14,6 +14,9 @@
 #include <posthorn/pauses.hpp>
 #include <posthorn/retention.hpp>
 #include <posthorn/retry.hpp>
+#include <posthorn/selection.hpp>
+#include <posthorn/serving.hpp>
 #include <posthorn/store.hpp>
+#include <posthorn/stores.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
