@@ -55,6 +55,9 @@ public:
     [[nodiscard]] const posthorn::headers& headers() const noexcept { return message().headers; }
     [[nodiscard]] int attempt() const noexcept { return message().attempt; } ///< 1 for the first
 
+    /// The name of its store, for a worker with many; else empty.
+    [[nodiscard]] const std::string& store() const noexcept;
+
     /// Asks the handler to end early: its time is up, its lease is lost, or the worker must go.
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 

@@ -17,7 +17,10 @@
 #include <posthorn/publisher.hpp>
 #include <posthorn/retention.hpp>
 #include <posthorn/retry.hpp>
+#include <posthorn/selection.hpp>
+#include <posthorn/serving.hpp>
 #include <posthorn/store.hpp>
+#include <posthorn/stores.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/trace.hpp>
 #include <posthorn/transaction.hpp>

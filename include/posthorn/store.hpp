@@ -35,6 +35,7 @@ public:
 
     [[nodiscard]] const posthorn::environment& environment() const;
     [[nodiscard]] contract::backend& backend() const { return *backend_; }
+    [[nodiscard]] const std::shared_ptr<contract::backend>& share() const { return backend_; }
 
 private:
     std::shared_ptr<contract::backend> backend_;

@@ -3,8 +3,10 @@
 
 #include <posthorn/handler.hpp>
 #include <posthorn/outbox.hpp>
+#include <posthorn/serving.hpp>
 #include <posthorn/stop.hpp>
 #include <posthorn/store.hpp>
+#include <posthorn/stores.hpp>
 
 #include <cstddef>
 #include <exception>
@@ -86,6 +88,10 @@ struct worker_status {
 class worker {
 public:
     explicit worker(store where, worker_options options = {});
+
+    /// One worker for many stores: the same handlers, limits and outcomes, and a few threads for
+    /// all of them. A store that fails, hangs or vanishes costs only itself.
+    explicit worker(store_provider from, worker_options options = {}, serving_options how = {});
     worker(worker&&) noexcept;
     worker& operator=(worker&&) noexcept;
     ~worker();
@@ -142,8 +148,21 @@ public:
     /// Throws: what the database said, if it stayed away.
     run_report process_outbox(std::size_t limit = 1'000);
 
+    /// Serves the one store whose turn it is, on this thread: handles up to `batch` messages of it.
+    /// A store that fails is logged, and has no turn for a while. See `poll` in polling.hpp.
+    /// Returns: how many were handled.
+    std::size_t run_once(std::size_t batch = 100);
+
     [[nodiscard]] worker_status status() const;
+
+    /// What is known of each store while `run` runs.
+    [[nodiscard]] std::vector<store_status> stores() const;
+
+    /// How many stores are listed now.
+    [[nodiscard]] std::size_t stores_known();
+
     [[nodiscard]] const worker_options& options() const noexcept;
+    [[nodiscard]] const posthorn::environment& environment() const noexcept;
 
 private:
     struct state;

@@ -15,6 +15,11 @@ const delivery& delivery_view::message() const noexcept
     return running_->message;
 }
 
+const std::string& delivery_view::store() const noexcept
+{
+    return running_->store;
+}
+
 std::stop_token delivery_view::stop_token() const noexcept
 {
     return running_->stop.get_token();

@@ -82,10 +82,15 @@ struct dispatcher::turn {
     monotonic_time looked_at{};
     std::size_t largest_payload = 0;
     duration claim_took{};
+    std::size_t begun = 0;   ///< by the last claim
+    duration oldest{};       ///< in the last claim
+    bool others_run = false; ///< of other stores
+    bool hurried = false;    ///< they have run for too long
 
     [[nodiscard]] bool out_of_patience() const
     {
-        return loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience;
+        return hurried ||
+               (loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience);
     }
 
     [[nodiscard]] bool stopping() const
@@ -94,8 +99,43 @@ struct dispatcher::turn {
     }
 };
 
-dispatcher::dispatcher(std::shared_ptr<engine> with) : with_(std::move(with)) {}
+dispatcher::dispatcher(std::shared_ptr<engine> with, stop_request stop)
+    : with_(std::move(with)), stop_(std::move(stop))
+{}
 dispatcher::~dispatcher() = default;
+
+dispatcher::visited dispatcher::visit(const visit_order& order)
+{
+    if (!visiting_)
+        visiting_.reset(new turn{.stop = stop_, .how = always_});
+    auto& now = *visiting_;
+    now.others_run = order.others_run;
+    now.hurried = order.out_of_patience;
+    now.begun = 0;
+    now.oldest = {};
+    const auto before = now.claimed;
+    const auto room = now.quiet > 0 ? std::min<std::size_t>(order.room, 1) : order.room;
+    visited result{.brought = claim_and_dispatch(now, room)};
+    result.claimed = now.claimed - before;
+    result.begun = now.begun;
+    result.oldest = now.oldest;
+    result.wants_quiet = now.quiet > 0;
+    return result;
+}
+
+dispatcher::sight dispatcher::look_around()
+{
+    if (!visiting_)
+        (void)visit({}); // which claims nothing
+    sight result{.ahead = look(*visiting_)};
+    std::size_t limit = 1;
+    result.everything_paused = is_paused(pauses_, {});
+    result.wants_parked = !result.everything_paused && !wanted_parked(limit).empty();
+    result.at_limit = !result.wants_parked && std::ranges::any_of(parked_, [&](const auto& topic) {
+        return with_->table->find(topic) != nullptr && !is_paused(pauses_, topic);
+    });
+    return result;
+}
 
 run_report dispatcher::run(const stop_request& stop, const run_options& how)
 {
@@ -143,7 +183,7 @@ void dispatcher::work(turn& now)
             if (with_->source->environment().clock->monotonic() >=
                 now.looked_at + look_when_busy_every)
                 (void)look(now);
-            now.last = claim_and_dispatch(now);
+            now.last = claim_and_dispatch(now, room_now(now));
             now.failures = 0;
             if (now.last != haul::full) {
                 if (!now.stopping() && now.claimed < now.how.limit)
@@ -215,9 +255,8 @@ std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
     return wanted;
 }
 
-dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
+dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
 {
-    auto limit = room_now(now);
     if (limit == 0)
         return haul::full;
     now.idle = with_->held.is_empty();
@@ -238,8 +277,10 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
     }
     const auto brought = claimed.size() == limit ? haul::full : haul::some;
     std::size_t largest = 0;
-    for (const auto& each : claimed.deliveries)
+    for (const auto& each : claimed.deliveries) {
         largest = std::max(largest, each.payload.size());
+        now.oldest = std::max(now.oldest, claimed.claimed_at - each.due_at);
+    }
     now.largest_payload = std::max(largest, now.largest_payload / 2);
     now.claimed += claimed.size();
     auto members = with_->held.take(std::move(claimed), asked_at);
@@ -248,19 +289,22 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now)
             with_->held.returned(each, {.verdict = outcome::kind::postpone});
         return haul::none;
     }
-    dispatch(now, std::move(members));
+    now.begun = dispatch(now, std::move(members));
     return brought;
 }
 
-void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
+// Returns: how many have begun.
+std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
 {
     std::vector<std::function<void()>> tasks;
     tasks.reserve(members.size());
     std::vector<running_ptr> asynchronous;
     const bool alone =
         members.size() == 1 &&
-        (now.out_of_patience() || with_->held.is_alone(members.front()->message.receipt.fence));
+        (now.out_of_patience() ||
+         (!now.others_run && with_->held.is_alone(members.front()->message.receipt.fence)));
     for (auto& each : members) {
+        each->store = with_->store_name;
         try {
             if (!may_run(now, each, alone))
                 continue;
@@ -278,12 +322,14 @@ void dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     }
     if (now.quiet > 0)
         --now.quiet;
+    const auto begun = tasks.size() + asynchronous.size();
     if (!tasks.empty()) {
         with_->threads.submit(std::move(tasks));
         with_->held.poke();
     }
     for (const auto& each : asynchronous)
         invoke(with_, each);
+    return begun;
 }
 
 // Whether a message that was claimed can begin, and counts as running. If not, it is given back.

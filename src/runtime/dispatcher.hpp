@@ -17,21 +17,49 @@ namespace posthorn::runtime {
 
 class dispatcher {
 public:
-    explicit dispatcher(std::shared_ptr<engine> with);
+    /// `stop` is for visits; `run` has its own.
+    explicit dispatcher(std::shared_ptr<engine> with, stop_request stop = {});
     ~dispatcher();
 
     run_report run(const stop_request& stop, const run_options& how);
+
+    enum class haul { none, some, full }; ///< how much a claim brought of what it asked for
+
+    // ------------------------------- for whoever serves many stores, and waits and settles itself
+
+    struct visit_order {
+        std::size_t room = 0;         ///< claim at most so many
+        bool others_run = false;      ///< messages of other stores are in hand
+        bool out_of_patience = false; ///< and have been for too long
+    };
+    struct visited {
+        haul brought = haul::none;
+        std::size_t claimed = 0;
+        std::size_t begun = 0; ///< of them: these run now
+        duration oldest{};     ///< since when the oldest of them had been due
+        bool wants_quiet =
+            false; ///< the next claim must be for one message, with nothing beside it
+    };
+    visited visit(const visit_order& order);
+
+    /// Learns what a claim does not say, and whether parked messages can be taken now.
+    struct sight {
+        contract::outlook ahead;
+        bool everything_paused = false;
+        bool wants_parked = false;
+        bool at_limit = false; ///< or could be, if as many as may were not running already
+    };
+    sight look_around();
 
 private:
     struct turn; ///< what one `run` keeps in mind
 
     void work(turn& now);
-    enum class haul { none, some, full }; ///< how much a claim brought of what it asked for
-    haul claim_and_dispatch(turn& now);
+    haul claim_and_dispatch(turn& now, std::size_t limit);
     std::size_t room_now(turn& now);
     std::size_t room_for_one(turn& now);
     std::vector<std::string> wanted_parked(std::size_t& limit) const;
-    void dispatch(turn& now, std::vector<running_ptr> members);
+    std::size_t dispatch(turn& now, std::vector<running_ptr> members);
     bool may_run(turn& now, const running_ptr& which, bool alone);
     bool is_suspect(const running_delivery& which) const;
     void rest(turn& now);
@@ -45,6 +73,10 @@ private:
     std::vector<pause_record> pauses_;
     std::set<std::string> parked_; ///< topics of which messages are known to be parked
     std::set<std::string> warned_;
+
+    const stop_request stop_;
+    const run_options always_ = {};
+    std::unique_ptr<turn> visiting_; ///< what visits keep in mind
 };
 
 } // namespace posthorn::runtime

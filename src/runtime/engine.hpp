@@ -11,19 +11,35 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace posthorn::runtime {
 
+/// What a worker has once, however many stores it serves.
+struct shared_means {
+    std::shared_ptr<thread_pool> threads;
+    std::shared_ptr<places> limits = std::make_shared<places>();
+};
+
 struct engine {
     engine(std::shared_ptr<claimable> from, std::shared_ptr<const handler_table> handlers,
            std::shared_ptr<const worker_options> how, owner self)
+        : engine(std::move(from), std::move(handlers), how, std::move(self),
+                 {.threads = std::make_shared<thread_pool>(how->concurrency)}, how->concurrency, {})
+    {}
+
+    /// For one of many stores.
+    engine(std::shared_ptr<claimable> from, std::shared_ptr<const handler_table> handlers,
+           std::shared_ptr<const worker_options> how, owner self, const shared_means& shared,
+           std::size_t concurrency, held_listener tell)
         : source(std::move(from)),
           table(std::move(handlers)),
           options(std::move(how)),
           who(std::move(self)),
-          held(options->concurrency, options->lease, source->environment()),
-          threads(options->concurrency),
+          held(concurrency, options->lease, source->environment(), shared.limits, std::move(tell)),
+          pool(shared.threads),
+          threads(*pool),
           settling({*source, held, threads, who, *options, [this](bool others) {
                         if (others)
                             for_others = true;
@@ -50,8 +66,10 @@ struct engine {
     std::shared_ptr<const worker_options> options;
     owner who;
     held_messages held;
-    thread_pool threads;
+    std::shared_ptr<thread_pool> pool; ///< shared with the other stores of the worker
+    thread_pool& threads;
     settler settling;
+    std::string store_name; ///< of one of many
 
     /// Something was put aside that another worker may want.
     std::atomic<bool> for_others = false;

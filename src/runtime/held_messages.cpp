@@ -22,8 +22,13 @@ void ask_to_stop(const std::vector<running_ptr>& which)
 
 } // namespace
 
-held_messages::held_messages(std::size_t concurrency, duration lease, environment world)
-    : concurrency_(concurrency), lease_(lease), world_(std::move(world))
+held_messages::held_messages(std::size_t concurrency, duration lease, environment world,
+                             std::shared_ptr<places> limits, held_listener tell)
+    : concurrency_(concurrency),
+      lease_(lease),
+      world_(std::move(world)),
+      limits_(std::move(limits)),
+      tell_(std::move(tell))
 {}
 
 duration held_messages::real_wait(duration wanted) const
@@ -54,6 +59,8 @@ std::vector<running_ptr> held_messages::take(batch&& claimed, monotonic_time ask
         next->message = std::move(each);
         next->place = members.size();
         payload_bytes_ += next->message.payload.size();
+        limits_->payload_bytes += next->message.payload.size();
+        ++limits_->messages;
         members.push_back(std::move(next));
     }
     batches_[claimed.fence] = {
@@ -63,12 +70,7 @@ std::vector<running_ptr> held_messages::take(batch&& claimed, monotonic_time ask
 
 std::size_t held_messages::room_for(const route& which) const
 {
-    const lock guard(mutex_);
-    if (which.options.concurrency == 0)
-        return SIZE_MAX;
-    const auto at = running_by_route_.find(&which);
-    const auto running = at == running_by_route_.end() ? 0 : at->second;
-    return which.options.concurrency - std::min(running, which.options.concurrency);
+    return limits_->room_for(which);
 }
 
 bool held_messages::may_begin(const running_ptr& which)
@@ -78,15 +80,9 @@ bool held_messages::may_begin(const running_ptr& which)
         which->group = options.key(which->message);
     const auto now = world_.clock->monotonic();
     const lock guard(mutex_);
-    if (options.concurrency > 0 && running_by_route_[which->to] >= options.concurrency)
-        return false;
-    if (options.key && running_by_group_[{which->to, which->group}] >= options.per_key)
+    if (!limits_->enter(*which))
         return false;
     ++running_;
-    if (options.concurrency > 0)
-        ++running_by_route_[which->to];
-    if (options.key)
-        ++running_by_group_[{which->to, which->group}];
     which->began = now;
     if (options.timeout) {
         which->deadline = now + *options.timeout;
@@ -149,13 +145,9 @@ std::size_t held_messages::payload_bytes() const
 void held_messages::leave_place(const running_delivery& which)
 {
     --running_;
-    if (which.to->options.concurrency > 0)
-        --running_by_route_[which.to];
-    if (which.to->options.key) {
-        const auto at = running_by_group_.find({which.to, which.group});
-        if (--at->second == 0)
-            running_by_group_.erase(at);
-    }
+    limits_->leave(which);
+    if (tell_.left)
+        tell_.left();
     // Waking somebody for each place costs more than a quick handler.
     if (room_wanted_ > 0 && concurrency_ - running_ >= room_wanted_)
         changed_.notify_all();
@@ -185,7 +177,14 @@ void held_messages::add_result(const running_ptr& which, outcome said)
         oldest_result_ = std::chrono::steady_clock::now();
     batch_complete_ = batch_complete_ || complete;
     if (news)
-        chores_.notify_one();
+        announce_chores();
+}
+
+void held_messages::announce_chores()
+{
+    chores_.notify_one();
+    if (tell_.chores)
+        tell_.chores();
 }
 
 void held_messages::ended_and_settled(const running_ptr& which)
@@ -207,6 +206,8 @@ void held_messages::forget(const running_delivery& which)
     if (which.place >= open.size() || open[which.place].get() != &which)
         return;
     payload_bytes_ -= which.message.payload.size();
+    limits_->payload_bytes -= which.message.payload.size();
+    --limits_->messages;
     open.back()->place = which.place;
     std::swap(open[which.place], open.back());
     open.pop_back();
@@ -271,6 +272,27 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
                                       std::chrono::steady_clock::now()));
         chores_.wait_for(guard, std::max<duration>(rest, 50us));
     }
+}
+
+std::optional<duration> held_messages::until_chores() const
+{
+    const auto now = world_.clock->monotonic();
+    const lock guard(mutex_);
+    std::optional<duration> result;
+    const auto sooner = [&](duration other) {
+        result = std::max<duration>(std::min(result.value_or(other), other), 0us);
+    };
+    for (const auto& [number, each] : batches_)
+        if (each.renew_at != monotonic_time::max())
+            sooner(each.renew_at - now);
+    if (!deadlines_.empty())
+        sooner(deadlines_.begin()->first - now);
+    if (oldest_result_) {
+        const auto settle_at =
+            batch_complete_ ? not_before_ : std::max(*oldest_result_ + linger_min, not_before_);
+        sooner(std::chrono::ceil<duration>(settle_at - std::chrono::steady_clock::now()));
+    }
+    return result ? std::optional{real_wait(*result)} : std::nullopt;
 }
 
 void held_messages::watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop)

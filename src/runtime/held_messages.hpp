@@ -2,12 +2,15 @@
 // settled. Bookkeeping only: no store, no handler is called from here.
 #pragma once
 
+#include "runtime/places.hpp"
 #include "runtime/running_delivery.hpp"
 #include <posthorn/delivery.hpp>
 #include <posthorn/environment.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,10 +28,22 @@ struct result {
     outcome said;
 };
 
+/// Told what happens to them, from any thread and under the lock: must not call back.
+struct held_listener {
+    std::function<void()> chores = {}; ///< something for whoever settles
+    std::function<void()> left = {};   ///< a handler has left its place
+};
+
+/// Results of a batch wait for each other at least this long, so that they share a transaction.
+inline constexpr duration linger_min = std::chrono::milliseconds{1};
+
 /// Threads: safe to use from any.
 class held_messages {
 public:
-    held_messages(std::size_t concurrency, duration lease, environment world);
+    /// `limits` are the worker's, and may be shared with what it holds of other stores.
+    held_messages(std::size_t concurrency, duration lease, environment world,
+                  std::shared_ptr<places> limits = std::make_shared<places>(),
+                  held_listener tell = {});
 
     // ------------------------------------------------------------------ for whoever claims
 
@@ -85,6 +100,9 @@ public:
     /// of its batch for as long as `linger`, so that they are settled together.
     chores wait_for_chores(duration at_most, duration linger);
 
+    /// How long until then, for whoever does not wait here. Nothing: only a result can bring it.
+    [[nodiscard]] std::optional<duration> until_chores() const;
+
     void settled(const std::vector<result>& what);
 
     /// The store could not be reached: they are offered again, not before `pause`.
@@ -114,6 +132,7 @@ private:
     void add_result(const running_ptr& which, outcome said);
     void watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop);
     void watch_leases(monotonic_time now, chores& into, std::vector<running_ptr>& to_stop);
+    void announce_chores();
     [[nodiscard]] bool settle_now(duration linger) const;
     [[nodiscard]] duration real_wait(duration wanted) const;
 
@@ -123,6 +142,8 @@ private:
     const std::size_t concurrency_;
     const duration lease_;
     const environment world_;
+    const std::shared_ptr<places> limits_;
+    const held_listener tell_;
 
     mutable std::mutex mutex_;
     std::condition_variable changed_; ///< places, results, emptiness
@@ -132,8 +153,6 @@ private:
     std::optional<real_time> oldest_result_;
     real_time not_before_{};
     std::multimap<monotonic_time, std::weak_ptr<running_delivery>> deadlines_;
-    std::map<const route*, std::size_t> running_by_route_;
-    std::map<std::pair<const route*, std::string>, std::size_t> running_by_group_;
     std::size_t running_ = 0;
     std::size_t room_wanted_ = 0; ///< by whoever waits for it
     std::size_t payload_bytes_ = 0;

@@ -16,6 +16,7 @@ namespace posthorn::runtime {
 struct running_delivery {
     delivery message;
     const route* to = nullptr;
+    std::string store;     ///< the name of one of many
     std::string group;     ///< of the limit per key
     std::size_t place = 0; ///< among the open ones of its batch
 

@@ -17,9 +17,6 @@ using namespace std::chrono_literals;
 
 constexpr duration pause_max = 2s;
 
-// Results of a batch wait for each other at least this long, so that they share a transaction.
-constexpr duration linger_min = 1ms;
-
 bool is_done(const result& each)
 {
     return each.said.verdict == outcome::kind::done;
@@ -59,20 +56,31 @@ void settler::run()
     for (;;) {
         // While tasks wait for a thread somebody has to see to it.
         const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
-        auto due = with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_));
-        with_.threads.grow();
-        for (const auto which : due.to_renew)
-            renew(which);
-        if (!due.to_settle.empty())
-            settle(std::move(due.to_settle), due.closing);
-        else if (due.closing)
+        if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
             return;
-        const bool reaping =
-            reap_soon_.exchange(false) ||
-            (regularly_ && with_.source.environment().clock->monotonic() >= reap_at_);
-        if (reaping && !due.closing)
-            reap();
     }
+}
+
+void settler::tend()
+{
+    (void)do_chores(with_.held.wait_for_chores(duration::zero(), linger_min));
+}
+
+// False: it is over.
+bool settler::do_chores(held_messages::chores due)
+{
+    with_.threads.grow();
+    for (const auto which : due.to_renew)
+        renew(which);
+    if (!due.to_settle.empty())
+        settle(std::move(due.to_settle), due.closing);
+    else if (due.closing)
+        return false;
+    const bool reaping = reap_soon_.exchange(false) ||
+                         (regularly_ && with_.source.environment().clock->monotonic() >= reap_at_);
+    if (reaping && !due.closing)
+        reap();
+    return true;
 }
 
 // Batches of which all is done take the short way, one by one; the rest shares a transaction.

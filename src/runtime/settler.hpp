@@ -35,6 +35,12 @@ public:
     /// Works until `held_messages::close`, and until nothing is left or the store is away.
     void run();
 
+    /// One round of `run` that waits for nothing, for whoever serves many stores.
+    void tend();
+
+    /// Whether the last settlement could not be written.
+    [[nodiscard]] bool in_trouble() const noexcept { return failures_ > 0; }
+
     /// Takes back what others have left behind, at the next occasion.
     void reap_soon();
 
@@ -46,6 +52,7 @@ public:
     [[nodiscard]] run_report so_far() const;
 
 private:
+    bool do_chores(held_messages::chores due);
     void settle(std::vector<result> what, bool closing);
     void settle_together(std::vector<result> what, bool closing);
     void settle_later(std::vector<result> what, bool closing);
@@ -60,7 +67,7 @@ private:
     std::atomic<bool> regularly_ = true;
     monotonic_time reap_at_{};
     duration took_{}; ///< the last settlement
-    int failures_ = 0;
+    std::atomic<int> failures_ = 0;
 };
 
 } // namespace posthorn::runtime

@@ -1,14 +1,19 @@
 // The public face of the runtime.
 #include "runtime/dispatcher.hpp"
 #include "runtime/outbox_source.hpp"
+#include "runtime/rounds.hpp"
+#include "runtime/turns.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/worker.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unistd.h>
 #include <utility>
 
@@ -38,6 +43,15 @@ worker_options checked(worker_options options)
     return options;
 }
 
+serving_options checked(serving_options how)
+{
+    if (how.visits_at_once == 0 || how.time_budget <= duration::zero() ||
+        how.failure_pause_max <= duration::zero())
+        throw error(error_code::invalid_argument,
+                    "visits_at_once, time_budget and failure_pause_max must be more than zero");
+    return how;
+}
+
 class services_by_name final : public runtime::shared_services {
 protected:
     std::shared_ptr<void>& find(const char* name) override { return services_[name]; }
@@ -49,24 +63,92 @@ private:
 } // namespace
 
 struct worker::state {
-    state(store where, worker_options how)
+    state(store_provider where, worker_options how, serving_options among)
         : options(std::make_shared<const worker_options>(checked(std::move(how)))),
-          source(std::make_shared<runtime::outbox_source>(where, options->outbox)),
-          who(owner::create(options->name, *where.environment().random))
+          serving(checked(std::move(among))),
+          provider(std::move(where)),
+          who(owner::create(options->name, *provider.environment().random))
     {}
 
     std::shared_ptr<const worker_options> options;
-    std::shared_ptr<runtime::claimable> source;
+    serving_options serving;
+    store_provider provider;
+    std::shared_ptr<runtime::claimable> source; ///< of a worker with one store
     std::shared_ptr<runtime::handler_table> table = std::make_shared<runtime::handler_table>();
     services_by_name services;
     owner who;
+    std::optional<runtime::turns> turns;
 
     mutable std::mutex mutex;
     std::shared_ptr<runtime::engine> running; ///< while `run` does
+    std::shared_ptr<runtime::rounds> making;  ///< the same, with many stores
+
+    [[nodiscard]] std::function<std::shared_ptr<runtime::claimable>(const store&)> claim_from()
+        const
+    {
+        return [how = options](const store& where) {
+            return std::make_shared<runtime::outbox_source>(where, how->outbox);
+        };
+    }
+
+    runtime::turns& own_turns()
+    {
+        if (!turns)
+            turns.emplace(runtime::turns::parts{.provider = provider,
+                                                .serving = serving,
+                                                .table = table,
+                                                .options = options,
+                                                .who = who,
+                                                .claim_from = claim_from()});
+        return *turns;
+    }
+
+    void begin(std::shared_ptr<runtime::engine> one, std::shared_ptr<runtime::rounds> many)
+    {
+        const std::lock_guard lock(mutex);
+        if (running || making)
+            throw error(error_code::invalid_argument, "this worker is running already");
+        running = std::move(one);
+        making = std::move(many);
+    }
+
+    struct end_of_run {
+        state& of;
+        ~end_of_run()
+        {
+            std::shared_ptr<runtime::rounds> old; // its end may take a moment
+            const std::lock_guard lock(of.mutex);
+            of.running.reset();
+            old.swap(of.making);
+        }
+    };
+
+    run_report run_many(const stop_request& stop, const run_options& how)
+    {
+        const auto many = std::make_shared<runtime::rounds>(runtime::rounds::parts{
+            .provider = provider,
+            .serving = serving,
+            .worker = {.table = table,
+                       .options = options,
+                       .who = who,
+                       .means = {.threads =
+                                     std::make_shared<runtime::thread_pool>(options->concurrency)},
+                       .stop = stop},
+            .world = provider.environment(),
+            .claim_from = claim_from()});
+        begin(nullptr, many);
+        const end_of_run at_end{*this};
+        return many->run(how);
+    }
 };
 
 worker::worker(store where, worker_options options)
-    : state_(std::make_unique<state>(std::move(where), std::move(options)))
+    : state_(std::make_unique<state>(where, std::move(options), serving_options{}))
+{
+    state_->source = std::make_shared<runtime::outbox_source>(where, state_->options->outbox);
+}
+worker::worker(store_provider from, worker_options options, serving_options how)
+    : state_(std::make_unique<state>(std::move(from), std::move(options), std::move(how)))
 {}
 worker::worker(worker&&) noexcept = default;
 worker& worker::operator=(worker&&) noexcept = default;
@@ -74,22 +156,12 @@ worker::~worker() = default;
 
 run_report worker::run(const stop_request& stop, const run_options& how)
 {
+    if (!state_->source)
+        return state_->run_many(stop, how);
     const auto with = std::make_shared<runtime::engine>(state_->source, state_->table,
                                                         state_->options, state_->who);
-    {
-        const std::lock_guard lock(state_->mutex);
-        if (state_->running)
-            throw error(error_code::invalid_argument, "this worker is running already");
-        state_->running = with;
-    }
-    struct end_of_run {
-        state& of;
-        ~end_of_run()
-        {
-            const std::lock_guard lock(of.mutex);
-            of.running.reset();
-        }
-    } const at_end{*state_};
+    state_->begin(with, nullptr);
+    const state::end_of_run at_end{*state_};
     return runtime::dispatcher(with).run(stop, how);
 }
 
@@ -98,14 +170,39 @@ run_report worker::process_outbox(std::size_t limit)
     return run({}, {.until_empty = true, .limit = limit});
 }
 
+std::size_t worker::run_once(std::size_t batch)
+{
+    return state_->own_turns().run_once(batch);
+}
+
+std::size_t worker::stores_known()
+{
+    return state_->own_turns().size();
+}
+
+std::vector<store_status> worker::stores() const
+{
+    const std::lock_guard lock(state_->mutex);
+    return state_->making ? state_->making->stores() : std::vector<store_status>{};
+}
+
 worker_status worker::status() const
 {
     const std::lock_guard lock(state_->mutex);
+    if (state_->making)
+        return {.running = state_->making->running(),
+                .threads = state_->making->threads(),
+                .so_far = state_->making->so_far()};
     if (!state_->running)
         return {};
     return {.running = state_->running->held.running(),
             .threads = state_->running->threads.threads(),
             .so_far = state_->running->settling.so_far()};
+}
+
+const environment& worker::environment() const noexcept
+{
+    return state_->provider.environment();
 }
 
 const worker_options& worker::options() const noexcept

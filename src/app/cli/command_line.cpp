@@ -25,6 +25,7 @@ struct requests {
     migrate_request migrate;
     store_request doctor;
     store_request stats;
+    stores_request stores;
     clean_request clean;
     enqueue_request enqueue;
     list_request messages;
@@ -49,6 +50,16 @@ struct requests {
 void add_id(CLI::App& verb, message_request& what)
 {
     add_parsed(verb, "ID", what.id, &read_id, "the message's id")->required()->type_name("");
+}
+
+void add_selection_of_stores(CLI::App& verb, store_selection& which)
+{
+    verb.add_option("URL", which.urls, "stores, such as sqlite:orders.db or 'sqlite:tenants/*.db'")
+        ->required()
+        ->type_name("");
+    verb.add_option("--stores", which.file,
+                    "a file with a URL per line, or name = URL; # begins a comment")
+        ->type_name("FILE");
 }
 
 void add_page(CLI::App& verb, message_filter& filter)
@@ -98,9 +109,12 @@ private:
         auto& result = *parent.add_subcommand(text.name, text.summary);
         result.footer(footer_of(text));
         result.group(group_);
-        result.add_option("URL", request.url, "the store, such as sqlite:orders.db")
-            ->required(text.needs_url)
-            ->type_name("");
+        if constexpr (requires { request.which.urls; })
+            add_selection_of_stores(result, request.which);
+        else
+            result.add_option("URL", request.url, "the store, such as sqlite:orders.db")
+                ->required(text.needs_url)
+                ->type_name("");
         result.add_flag("--json", json_, "print JSON; docs/cli.md describes it");
         result.callback([this, run, &request] {
             chosen_ = [run, &request](output& to) { return run(request, to); };
@@ -185,6 +199,13 @@ void verb_tree::declare_store_verbs()
                  "keep done, cancelled and expired messages this long (default 7d)");
     add_duration(clean, "--keep-dead", asked_.clean.rules.dead,
                  "keep dead messages this long (default: until purged)");
+
+    verb(root_,
+         {"stores", "show how each of many stores is doing",
+          "  posthorn stores sqlite:orders.db 'sqlite:tenants/*.db'\n"
+          "  posthorn stores --stores tenants.txt --json",
+          "a store cannot be reached"},
+         asked_.stores, &cli::show_stores);
 
     verb(root_,
          {"doctor", "look a store over and give advice", "  posthorn doctor sqlite:orders.db",
@@ -328,9 +349,11 @@ void verb_tree::declare_work()
               "  posthorn work sqlite:orders.db --on mail.welcome -- ./send-mail --quiet\n"
               "  posthorn work sqlite:orders.db --concurrency 4 --timeout 1m --on 'order.*' -- \\\n"
               "      python3 order.py --on mail.welcome -- ./send-mail\n"
-              "  posthorn work sqlite:orders.db --until-empty --on '*' -- cat\n\n"
+              "  posthorn work sqlite:orders.db --until-empty --on '*' -- cat\n"
+              "  posthorn work 'sqlite:tenants/*.db' --stores more.txt --on '*' -- ./handle\n\n"
               "A command gets the payload on standard input and the rest in POSTHORN_ID, _TOPIC,\n"
-              "_ATTEMPT, _KEY, _CORRELATION_ID, _HEADERS and _HEADER_NAME. Its exit code decides:\n"
+              "_ATTEMPT, _KEY, _CORRELATION_ID, _HEADERS, _HEADER_NAME and, if there are several,\n"
+              "_STORE. Its exit code decides:\n"
               "0 done, 75 try again, 65 failed for good, all others try again.",
               "the store failed, or a second signal ended it at once"},
              what, &cli::work);
@@ -357,6 +380,8 @@ void verb_tree::declare_work()
                  "commands may go on so long after a signal (default 30s)");
     work.add_option("--name", what.name, "the worker's name (default: host and process id)")
         ->type_name("TEXT");
+    add_duration(work, "--refresh", what.refresh,
+                 "look for new and gone stores so often (default 1m)");
     work.add_flag("--verbose", what.verbose, "also log each message that is done");
 }
 
@@ -519,6 +544,10 @@ verb_tree::call verb_tree::parse(int argc, const char* const* argv)
     std::vector<const char*> words(argv, argv + argc);
     if (words[1] == std::string_view{"work"})
         asked_.work.routes = take_commands(words);
+    const bool has_list = std::ranges::any_of(
+        words, [](std::string_view word) { return word.starts_with("--stores"); });
+    for (const auto* each : {"work", "stores"})
+        root_.get_subcommand(each)->get_option("URL")->required(!has_list);
     root_.parse(static_cast<int>(words.size()), words.data());
     if (!asked_.work.routes.empty())
         asked_.work.routes.front().patterns = patterns_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/cli/output.hpp"
+#include "app/cli/store_list.hpp"
 #include <posthorn/message.hpp>
 #include <posthorn/messages.hpp>
 #include <posthorn/retention.hpp>
@@ -83,7 +84,10 @@ struct trace_request : store_request {
 
 exit_status trace(const trace_request& what, output& to);
 
-struct work_request : store_request {
+struct work_request {
+    store_selection which;
+    duration refresh = std::chrono::minutes{1}; ///< how often patterns and files are read again
+
     /// A command, and the topics whose messages it handles.
     struct route {
         std::vector<std::string> patterns;
@@ -104,6 +108,12 @@ struct work_request : store_request {
 };
 
 exit_status work(const work_request& what, output& to);
+
+struct stores_request {
+    store_selection which;
+};
+
+exit_status show_stores(const stores_request& what, output& to);
 
 struct pause_request : store_request {
     std::string topic; ///< empty: everything

@@ -2,6 +2,7 @@
 // the environment, and the exit code says what became of it.
 #include "app/cli/child_process.hpp"
 #include "app/cli/console.hpp"
+#include "app/cli/store_list.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include <posthorn/error.hpp>
@@ -21,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unistd.h>
 
@@ -70,7 +72,7 @@ bool is_ours(std::string_view variable)
 {
     constexpr std::array names{"POSTHORN_ID=",    "POSTHORN_TOPIC=",          "POSTHORN_ATTEMPT=",
                                "POSTHORN_KEY=",   "POSTHORN_CORRELATION_ID=", "POSTHORN_HEADERS=",
-                               "POSTHORN_HEADER_"};
+                               "POSTHORN_STORE=", "POSTHORN_HEADER_"};
     return std::ranges::any_of(names, [&](const char* name) { return variable.starts_with(name); });
 }
 
@@ -86,8 +88,9 @@ std::string as_variable(std::string_view header)
 }
 
 // The environment cannot hold zero bytes; POSTHORN_HEADERS has them all, escaped.
-std::vector<std::string> environment_for(const delivery& which)
+std::vector<std::string> environment_for(const delivery_view& view)
 {
+    const auto& which = view.message();
     std::vector<std::string> result;
     for (char** each = environ; *each != nullptr; ++each)
         if (!is_ours(*each))
@@ -101,6 +104,8 @@ std::vector<std::string> environment_for(const delivery& which)
     add("POSTHORN_ATTEMPT", fmt::format("{}", which.attempt));
     add("POSTHORN_KEY", which.ordering_key);
     add("POSTHORN_CORRELATION_ID", which.correlation_id);
+    if (!view.store().empty())
+        add("POSTHORN_STORE", view.store());
     add("POSTHORN_HEADERS",
         ordered_json(which.headers).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
     for (const auto& [name, value] : which.headers)
@@ -177,7 +182,7 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
     const auto end =
         run_child({.what = what,
                    .input = view.payload(),
-                   .environment = environment_for(view.message()),
+                   .environment = environment_for(view),
                    .on_output = place.on_output,
                    .on_error_output = [&](std::string_view text) { place.screen.pass(text); },
                    .stop = view.stop_token(),
@@ -205,6 +210,15 @@ lifecycle told_to(const std::shared_ptr<workplace>& place)
     }};
 }
 
+// Patterns and files are read again from time to time.
+store_provider many_stores(const work_request& what, const environment& world)
+{
+    if (list_stores(what.which).empty())
+        throw error(error_code::invalid_argument, "this means no store at all");
+    return discover([which = what.which] { return list_stores(which); },
+                    {.every = what.refresh, .with = {.open = {.environment = world}}});
+}
+
 // The commands are looked up before anything is claimed.
 worker make_worker(const std::shared_ptr<workplace>& place)
 {
@@ -220,18 +234,20 @@ worker make_worker(const std::shared_ptr<workplace>& place)
         if (level >= log_level::warning)
             place->screen.log(printable(line));
     };
-    worker result(
-        open(what.url, {.environment = world}),
-        {.name = what.name,
-         .concurrency = what.concurrency,
-         .lease = what.lease,
-         .grace = what.grace,
-         .outbox = {.retries = {.fallback =
-                                    exponential_retry{.first = what.backoff,
-                                                      .cap = std::max(what.backoff, duration{60s}),
-                                                      .attempts_max = what.attempts}}},
-         .defaults = {.timeout = what.timeout},
-         .on = told_to(place)});
+    const worker_options options{
+        .name = what.name,
+        .concurrency = what.concurrency,
+        .lease = what.lease,
+        .grace = what.grace,
+        .outbox = {.retries = {.fallback =
+                                   exponential_retry{.first = what.backoff,
+                                                     .cap = std::max(what.backoff, duration{60s}),
+                                                     .attempts_max = what.attempts}}},
+        .defaults = {.timeout = what.timeout},
+        .on = told_to(place)};
+    auto result = what.which.is_one_store()
+                      ? worker(open(what.which.urls.front(), {.environment = world}), options)
+                      : worker(many_stores(what, world), options);
     for (const auto& [pattern, found] : routes)
         result.handle(pattern, [place, found = found](const delivery_view& view) {
             return run_command(*place, *found, view);
@@ -256,14 +272,22 @@ private:
         auto counted_at = std::chrono::steady_clock::time_point{};
         std::size_t before = 0;
         std::string backlog;
+        const bool many = !place.what.which.is_one_store();
         try {
-            auto where = open(place.what.url);
+            std::optional<store> where;
+            if (!many)
+                where = open(place.what.which.urls.front());
             while (
                 !wake_.wait_for(lock, stop, status_every, [&] { return stop.stop_requested(); })) {
                 const auto status = of.status();
                 const auto now = std::chrono::steady_clock::now();
-                if (now - counted_at > 2s) {
-                    const auto counts = count_messages(where);
+                if (many) {
+                    const auto all = of.stores();
+                    const auto failing = std::ranges::count_if(
+                        all, [](const store_status& each) { return each.failures > 0; });
+                    backlog = fmt::format("stores {}, {} failing", all.size(), failing);
+                } else if (now - counted_at > 2s) {
+                    const auto counts = count_messages(*where);
                     backlog = fmt::format(
                         "backlog {}{}", counts.ready + counts.waiting,
                         counts.oldest_ready ? fmt::format(", oldest {}", age(*counts.oldest_ready))

@@ -21,16 +21,54 @@ constexpr std::chrono::milliseconds first_pause{100};
 
 } // namespace
 
-backend::backend(location where, const store_options& options)
+shared_connections::shared_connections(location where)
+    : pool(where.pool, where.lock_timeout,
+           [this] {
+               auto db = std::make_unique<connection>(where_, connection::serving::many_schemas);
+               ++opened_;
+               return db;
+           }),
+      where_(std::move(where))
+{}
+
+backend::backend(location where, const store_options& options,
+                 std::shared_ptr<shared_connections> shared)
     : where_(std::move(where)),
       options_(options),
       doorbell_(where_.pooler == location::pooling::none ? nullptr
                                                          : std::make_shared<contract::doorbell>()),
+      shared_(std::move(shared)),
       pool_(where_.pool, where_.lock_timeout, [this] { return connect(); })
 {
     // A store that cannot be used says so when it is opened, not at the first message.
-    const auto first = pool_.take();
+    auto first = take();
+    try {
+        if (shared_)
+            require_current(*first, where_);
+    } catch (...) {
+        leave_clean(connections(), first);
+        throw;
+    }
     opened_ = true;
+}
+
+// A connection that lives, and speaks of this schema.
+pool::turn backend::take()
+{
+    auto turn = take_alive(connections());
+    if (!shared_)
+        return turn;
+    turn->serve(where_.prefix());
+    try {
+        if (const auto opened = shared_->opened();
+            seen_opened_.exchange(opened) != opened && opened_)
+            frontier_.reset(turn->run(sql::read_mark::text).integer(0, 0));
+    } catch (...) {
+        seen_opened_ = 0;
+        leave_clean(connections(), turn);
+        throw;
+    }
+    return turn;
 }
 
 std::unique_ptr<connection> backend::connect()
@@ -57,25 +95,23 @@ std::unique_ptr<connection> backend::connect()
 
 owned_session backend::own_session()
 {
-    return {pool_,
-            conversation::purpose::write,
-            options_.environment,
-            options_.limits,
-            frontier_,
+    return {connections(),        take(),          conversation::purpose::write,
+            options_.environment, options_.limits, frontier_,
             doorbell_.get()};
 }
 
 std::unique_ptr<contract::session> backend::begin()
 {
-    return std::make_unique<owned_session>(pool_, conversation::purpose::write,
+    return std::make_unique<owned_session>(connections(), take(), conversation::purpose::write,
                                            options_.environment, options_.limits, frontier_,
                                            doorbell_.get());
 }
 
 std::unique_ptr<contract::session> backend::read()
 {
-    return std::make_unique<owned_session>(pool_, conversation::purpose::read, options_.environment,
-                                           options_.limits, frontier_, nullptr);
+    return std::make_unique<owned_session>(connections(), take(), conversation::purpose::read,
+                                           options_.environment, options_.limits, frontier_,
+                                           nullptr);
 }
 
 batch backend::claim(const contract::claim_request& request)
@@ -87,14 +123,14 @@ std::vector<enqueued> backend::insert(std::span<const contract::new_message> mes
 {
     if (!takes_one_statement(messages))
         return contract::backend::insert(messages);
-    auto turn = take_alive(pool_);
+    auto turn = take();
     try {
         auto result = insert_at_once(*turn, messages, options_.environment);
         if (doorbell_)
             doorbell_->ring();
         return result;
     } catch (...) {
-        leave_clean(pool_, turn);
+        leave_clean(connections(), turn);
         throw;
     }
 }
@@ -110,12 +146,12 @@ contract::outlook backend::outlook()
 {
     if (where_.pooler != location::pooling::none)
         return contract::backend::outlook();
-    auto turn = take_alive(pool_);
+    auto turn = take();
     try {
         return outlook_from(
             turn->run(sql::outlook::text, outlook_arguments(frontier_, options_.environment)));
     } catch (...) {
-        leave_clean(pool_, turn);
+        leave_clean(connections(), turn);
         throw;
     }
 }

@@ -8,13 +8,31 @@
 #include "store/postgres/sessions.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 
 namespace posthorn::postgres {
 
+/// Connections that the schemas of one database take turns with.
+class shared_connections {
+public:
+    explicit shared_connections(location where);
+
+    postgres::pool pool;
+
+    /// How many have been opened so far: after a new one the server may be another.
+    [[nodiscard]] std::uint64_t opened() const noexcept { return opened_.load(); }
+
+private:
+    location where_;
+    std::atomic<std::uint64_t> opened_ = 0;
+};
+
 class backend final : public contract::backend {
 public:
-    backend(location where, const store_options& options);
+    /// With connections of its own, or those that it shares with other schemas.
+    backend(location where, const store_options& options,
+            std::shared_ptr<shared_connections> shared = nullptr);
 
     std::unique_ptr<contract::session> begin() override;
     std::unique_ptr<contract::session> read() override;
@@ -31,6 +49,8 @@ public:
 
 private:
     std::unique_ptr<connection> connect();
+    [[nodiscard]] postgres::pool& connections() { return shared_ ? shared_->pool : pool_; }
+    [[nodiscard]] postgres::pool::turn take();
     owned_session own_session();
 
     location where_;
@@ -38,7 +58,9 @@ private:
     frontier frontier_;
     std::shared_ptr<contract::doorbell> doorbell_; ///< where no session can listen
     std::atomic<bool> opened_ = false;
-    pool pool_;
+    std::shared_ptr<shared_connections> shared_; ///< with other schemas
+    std::atomic<std::uint64_t> seen_opened_ = 0;
+    postgres::pool pool_; ///< unless they are shared
 };
 
 } // namespace posthorn::postgres

@@ -36,3 +36,15 @@ SELECT CASE {{nobody_else_sleeps}} ELSE pg_notify('{p}bell', 'take it') IS NULL 
 
 -- name: ring_others
 SELECT CASE {{nobody_else_sleeps}} ELSE pg_notify('{p}bell', '') IS NULL END
+
+-- name: take_bells
+-- The same for many schemas at once: their bedrooms, and their bells unless others have them. Whoever asks draws an id
+-- of its own afterwards.
+SELECT n, pg_try_advisory_lock_shared(hashtext(n), 2), pg_try_advisory_lock(hashtext(n), 1) FROM unnest(:names::text[]) n
+
+-- name: take_bells_again
+-- For those who sleep in the bedroom already.
+SELECT n, pg_try_advisory_lock(hashtext(n), 1) FROM unnest(:names::text[]) n
+
+-- name: own_id
+SELECT pg_current_xact_id()::text::bigint

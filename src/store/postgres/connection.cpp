@@ -86,8 +86,10 @@ std::optional<timestamp> rows::time_or_none(int row, int column) const
     return value == 0 ? std::nullopt : std::optional{timestamp{duration{value}}};
 }
 
-connection::connection(const location& where)
-    : owned_(true), prepares_(where.pooler == location::pooling::none), prefix_(where.prefix())
+connection::connection(const location& where, serving whom)
+    : owned_(true),
+      prepares_(where.pooler == location::pooling::none && whom == serving::one_schema),
+      prefix_(where.prefix())
 {
     const std::array keywords{"dbname", "fallback_application_name", "client_encoding",
                               static_cast<const char*>(nullptr)};
@@ -99,7 +101,7 @@ connection::connection(const location& where)
     try {
         if (PQstatus(db_) != CONNECTION_OK)
             throw_error(db_, nullptr, "connect");
-        if (prepares_)
+        if (where.pooler == location::pooling::none)
             execute(session_settings(where), "settings");
         else
             local_settings_.emplace()
@@ -119,6 +121,15 @@ connection::~connection()
 {
     if (owned_)
         PQfinish(db_);
+}
+
+void connection::serve(const std::string& prefix)
+{
+    if (prefix == prefix_)
+        return;
+    prefix_ = prefix;
+    texts_.clear();
+    known_worker.reset();
 }
 
 std::string connection::with_prefix(std::string_view text) const

@@ -66,8 +66,12 @@ struct step {
 /// A connection with its prepared statements, owned or lent by the caller. Threads: one at a time.
 class connection {
 public:
+    /// Whose statements it runs: those of one schema, which it prepares; or of many in turn, whose
+    /// statements would fill the server's memory, so it prepares none.
+    enum class serving { one_schema, many_schemas };
+
     /// Connects. Throws: `error`.
-    explicit connection(const location& where);
+    explicit connection(const location& where, serving whom = serving::one_schema);
 
     /// Uses the caller's connection, changing nothing about it.
     connection(PGconn* lent, std::string prefix);
@@ -75,6 +79,9 @@ public:
     connection(const connection&) = delete;
     connection& operator=(const connection&) = delete;
     ~connection();
+
+    /// From now on the statements are about this schema. Requires: it serves many.
+    void serve(const std::string& prefix);
 
     rows run(const contract::named_statement& which, const arguments& with = {},
              commit_sent commit = commit_sent::no);

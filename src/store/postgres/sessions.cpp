@@ -31,12 +31,6 @@ void leave_clean(pool& to, pool::turn& which) noexcept
         to.drop_idle();
 }
 
-owned_session::owned_session(pool& from, conversation::purpose why,
-                             const posthorn::environment& world, const posthorn::limits& bounds,
-                             frontier& front, contract::doorbell* bell)
-    : owned_session(from, take_alive(from), why, world, bounds, front, bell)
-{}
-
 owned_session::owned_session(pool& from, pool::turn turn, conversation::purpose why,
                              const posthorn::environment& world, const posthorn::limits& bounds,
                              frontier& front, contract::doorbell* bell)

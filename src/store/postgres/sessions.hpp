@@ -59,19 +59,16 @@ private:
 /// A transaction of our own.
 class owned_session final : public session_base {
 public:
-    /// `bell` is rung when messages were added, if there is one.
-    owned_session(pool& from, conversation::purpose why, const posthorn::environment& world,
-                  const posthorn::limits& bounds, frontier& front, contract::doorbell* bell);
+    /// `turn` is of the pool; `bell` is rung when messages were added, if there is one.
+    owned_session(pool& from, pool::turn turn, conversation::purpose why,
+                  const posthorn::environment& world, const posthorn::limits& bounds,
+                  frontier& front, contract::doorbell* bell);
     ~owned_session() override;
 
     void commit() override;
     void rollback() override { talk_.rollback(); }
 
 private:
-    owned_session(pool& from, pool::turn turn, conversation::purpose why,
-                  const posthorn::environment& world, const posthorn::limits& bounds,
-                  frontier& front, contract::doorbell* bell);
-
     pool& pool_;
     pool::turn turn_;
     contract::doorbell* bell_;

@@ -170,7 +170,9 @@ int connection::when_busy(void* self, int times)
         own.busy_since_ = now;
     if (now - own.busy_since_ >= own.settings_.busy_timeout)
         return 0;
-    world.clock->pause(duration{1 + static_cast<int>(world.random->bits() % 50)});
+    world.clock->pause(duration{
+        1 + static_cast<std::int64_t>(world.random->bits() %
+                                      static_cast<std::uint64_t>(own.settings_.nap_max.count()))});
     return 1;
 }
 

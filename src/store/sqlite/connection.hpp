@@ -76,6 +76,7 @@ public:
     struct settings {
         std::string prefix;
         duration busy_timeout = std::chrono::seconds{5};
+        duration nap_max = std::chrono::microseconds{50}; ///< between two tries for a locked file
         bool synchronous_full = true;
         posthorn::environment environment;
     };

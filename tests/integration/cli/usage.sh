@@ -3,7 +3,7 @@
 # Proves: OPS-01, F21
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
-verbs=(init migrate stats clean doctor enqueue messages message cancel why tail trace work pause resume
+verbs=(init migrate stats stores clean doctor enqueue messages message cancel why tail trace work pause resume
     'dead list' 'dead show' 'dead redrive' 'dead purge' 'dead keys' 'dead retry-key'
     'dead skip-key')
 

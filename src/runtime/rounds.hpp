@@ -1,0 +1,167 @@
+// A worker's rounds: which of its many stores is visited next, and by which thread.
+//
+// The calling thread decides; a few others carry visits out. A store is visited when something may
+// be due in it, when a handler has answered, when a lease wants to be renewed, and otherwise hardly
+// ever. What a store costs the others is bounded: one thread while it does not answer, nothing
+// while its breaker is open.
+#pragma once
+
+#include "runtime/mailbox.hpp"
+#include "runtime/station.hpp"
+#include "store/contract/premises.hpp"
+#include <posthorn/serving.hpp>
+#include <posthorn/stores.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace posthorn::runtime {
+
+class rounds {
+public:
+    struct parts {
+        store_provider provider;
+        serving_options serving;
+        worker_parts worker;
+        environment world;
+        /// Makes a store claimable; what that means is for the caller to know.
+        std::function<std::shared_ptr<claimable>(const store&)> claim_from;
+    };
+
+    explicit rounds(parts with);
+    rounds(const rounds&) = delete;
+    rounds& operator=(const rounds&) = delete;
+    ~rounds();
+
+    run_report run(const run_options& how);
+
+    [[nodiscard]] run_report so_far() const;
+    [[nodiscard]] std::size_t running() const;
+    [[nodiscard]] std::size_t threads() const;
+    [[nodiscard]] std::vector<store_status> stores() const;
+
+private:
+    using clock = std::chrono::steady_clock; // about threads, not about messages
+    using time = clock::time_point;
+    using lock = std::unique_lock<std::mutex>;
+
+    struct entry {
+        std::uint64_t position = 0;
+        named_store what;
+        std::shared_ptr<station> at;
+        std::unique_ptr<contract::subscription> line; ///< null: nobody rings
+
+        bool rung = true;        ///< something may be due
+        bool rung_again = false; ///< while it was visited
+        bool chores = false;
+        bool in_chore_line = false;
+        bool in_hand = false;
+        bool leaving = false; ///< not listed any more
+        bool seen_empty = false;
+        bool slow = false;        ///< its last visit took too long
+        std::size_t reserved = 0; ///< places, while it is visited
+        int busy = 0;             ///< visits in a row that brought something
+        int failures = 0;         ///< in a row
+        std::string last_error;
+        time visit_began{};
+        time look_at = time::max();
+        time chores_at = time::max();
+        time closed_until{}; ///< the breaker is open
+        time ready_since{};
+        duration idle_pause{};
+        duration lag{};
+        time timer = time::max(); ///< where it stands among the timers
+    };
+    using entry_ptr = std::shared_ptr<entry>;
+
+    struct ending {
+        bool no_claims = false; ///< draining
+        bool closing = false;
+    };
+
+    void refresh(const std::vector<named_store>& listed);
+    void refresh_in_background();
+    void add_store(const named_store& which);
+    void leave(const entry_ptr& which);
+    void forget_gone();
+
+    void wait(lock& guard, time until);
+    void read(const mailbox::rung& what);
+    void read(const mailbox::has_chores& what);
+    void read(const mailbox::visited& what);
+    void read(const mailbox::listed& what);
+    [[nodiscard]] entry_ptr at(std::uint64_t position) const;
+
+    void plan(const entry_ptr& which);
+    void fire_timers(time now);
+    [[nodiscard]] time next_time(time now) const;
+    bool step(lock& guard, duration at_most);
+    bool send_visits();
+    entry_ptr next_with_chores();
+    entry_ptr next_to_claim();
+    entry_ptr next_in_quiet();
+    [[nodiscard]] duration patience_for_places() const;
+    [[nodiscard]] std::size_t room() const;
+    [[nodiscard]] std::size_t room_for(const entry& which) const;
+    [[nodiscard]] std::size_t free_places() const;
+    [[nodiscard]] std::size_t left_of_limit() const;
+    void give_back(entry& which);
+    [[nodiscard]] bool may_send(time now);
+    [[nodiscard]] bool hangs(const entry& which, time now) const;
+    [[nodiscard]] bool quiet_enough() const;
+    void send(const entry_ptr& which, const station::errand& what);
+    void note_failure(entry& which, const std::string& why);
+    void note_success(entry& which, duration took);
+    void note_haul(const entry_ptr& which, const station::errand& what,
+                   const station::answer& said);
+    [[nodiscard]] duration look_again_in(entry& which, const station::answer& said) const;
+
+    void work(lock& guard);
+    void drain(lock& guard);
+    void close(lock& guard);
+    [[nodiscard]] bool is_over() const;
+    [[nodiscard]] bool nothing_in_hand() const;
+    [[nodiscard]] bool stopping() const;
+    void say(log_level level, const std::string& line) const;
+
+    parts with_;
+    std::shared_ptr<const worker_parts> shared_;
+    const run_options* how_ = nullptr;
+    ending ending_;
+
+    // Shared with whoever tells us something.
+    std::shared_ptr<mailbox> mail_ = std::make_shared<mailbox>();
+
+    mutable std::mutex mutex_; ///< for those who ask how it goes; the rounds let go of it to wait
+    std::map<std::uint64_t, entry_ptr> entries_; ///< by position
+    std::map<std::string, std::uint64_t, std::less<>> by_name_;
+    std::uint64_t next_position_ = 0;
+    std::map<std::uint64_t, entry_ptr> ready_; ///< something may be due
+    std::deque<entry_ptr> chore_line_;
+    std::set<std::pair<time, std::uint64_t>> timers_;
+    std::set<entry_ptr> in_flight_;
+    std::int64_t busy_places_ = 0;    ///< below zero for as long as a visit has not told what began
+    std::int64_t claimed_ = 0;        ///< of the run's limit
+    duration visit_takes_{};          ///< of late, on average
+    time short_since_{};              ///< since when there are places, but few
+    std::optional<std::string> last_; ///< the store of the last visit that claimed
+    std::size_t last_count_ = 0;
+    entry_ptr quiet_for_;
+    time quiet_since_{};
+    time refresh_at_ = time::max();
+    bool refreshing_ = false;
+    std::size_t leaving_ = 0;
+    run_report past_;                     ///< of stores that are gone
+    std::shared_ptr<thread_pool> visits_; ///< last: its threads use everything above
+};
+
+} // namespace posthorn::runtime

@@ -1,0 +1,208 @@
+// Lists of stores that change, and the way to one store by its name.
+#include "many/many_test.hpp"
+#include <posthorn/error.hpp>
+
+#include <atomic>
+
+namespace posthorn::test {
+namespace {
+
+error thrown_by(const std::function<void()>& what)
+{
+    try {
+        what();
+    } catch (const error& failure) {
+        return failure;
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return error(error_code::internal, "");
+}
+
+// Proves: MDB-04
+TEST(routers, lead_to_the_store_of_a_name_or_a_uuid)
+{
+    tenants all;
+    const auto id = uuid::parse("01890a5d-ac96-774b-bcce-b302099a8057").value();
+    router to(stores({all.add("anna"), all.add(to_string(id))}));
+    auto anna = to.store("anna");
+    enqueue(anna, {"orders", "for anna"});
+    auto other = to.store(id);
+    EXPECT_EQ(count_messages(anna).ready, 1);
+    EXPECT_EQ(count_messages(other).ready, 0);
+    EXPECT_EQ(all.count("anna").ready, 1);
+    EXPECT_TRUE(to.knows("anna"));
+    EXPECT_FALSE(to.knows("bert"));
+}
+
+// Proves: MDB-04
+TEST(routers, say_that_a_name_is_unknown)
+{
+    tenants all;
+    router to(stores({all.add("anna")}));
+    const auto failure = thrown_by([&] { (void)to.store("bert"); });
+    EXPECT_EQ(failure.code(), error_code::not_found);
+    EXPECT_STREQ(failure.what(), "there is no store called 'bert'; 1 are known");
+}
+
+// Proves: MDB-01, MDB-04
+TEST(routers, look_for_a_new_name_in_a_fresh_list)
+{
+    tenants all;
+    std::vector<named_store> list{all.add("anna")};
+    int asked = 0;
+    router to(discover([&] {
+        ++asked;
+        return list;
+    }));
+    (void)to.store("anna");
+    (void)to.store("anna");
+    EXPECT_EQ(asked, 1);
+    list.push_back(all.add("bert"));
+    (void)to.store("bert");
+    EXPECT_EQ(asked, 2);
+}
+
+// Proves: MDB-01
+TEST(providers, refuse_names_that_are_missing_or_there_twice)
+{
+    tenants all;
+    const auto anna = all.add("anna");
+    EXPECT_EQ(thrown_by([&] {
+                  (void)stores({anna, anna}).list();
+              }).code(),
+              error_code::invalid_argument);
+    EXPECT_EQ(thrown_by([&] { (void)stores({{.name = "", .url = anna.url}}).list(); }).code(),
+              error_code::invalid_argument);
+    EXPECT_EQ(discover([] { return std::vector<named_store>{}; }).refresh_every(), 5min);
+}
+
+// Proves: MDB-06
+TEST(providers, one_call_makes_a_worker_for_a_store_a_list_or_whatever_is_found)
+{
+    tenants all;
+    const auto anna = all.add("anna");
+    auto handle = posthorn::open(anna.url);
+    const auto serves = [&](worker&& one) {
+        all.send("anna");
+        one.handle("orders", [](const delivery_view&) {});
+        return one.process_outbox().done;
+    };
+    EXPECT_EQ(serves(worker(handle)), 1U);
+    EXPECT_EQ(serves(worker(store_provider(handle))), 1U);
+    EXPECT_EQ(serves(worker(stores({anna}))), 1U);
+    EXPECT_EQ(serves(worker(stores({{.name = "by its handle", .at = handle}}))), 1U);
+    EXPECT_EQ(serves(worker(discover([&] { return std::vector{anna}; }))), 1U);
+    EXPECT_EQ(serves(worker(stores({anna}), {.concurrency = 2}, {.strategy = lag_aware{}})), 1U);
+}
+
+class discovering : public ::testing::Test {
+protected:
+    [[nodiscard]] store_provider provider()
+    {
+        return discover(
+            [this] {
+                const std::lock_guard lock(mutex_);
+                ++asked_;
+                if (fails_)
+                    throw std::runtime_error("the directory of tenants is away");
+                return list_;
+            },
+            {.every = 20ms, .with = {.open = {.environment = here_.world()}}});
+    }
+    void set(std::vector<named_store> list, bool fails = false)
+    {
+        const std::lock_guard lock(mutex_);
+        list_ = std::move(list);
+        fails_ = fails;
+    }
+
+    tenants all_;
+    listening_world here_;
+    std::mutex mutex_;
+    std::vector<named_store> list_;
+    bool fails_ = false;
+    std::atomic<int> asked_ = 0;
+};
+
+// Proves: MDB-01
+TEST_F(discovering, a_store_that_appears_is_served_and_one_that_disappears_is_drained)
+{
+    const auto anna = all_.add("anna");
+    const auto bert = all_.add("bert");
+    set({anna});
+    worker one(provider());
+    tally seen;
+    gate slow;
+    one.handle("slow", [&](const delivery_view&) { slow.pass(); });
+    one.handle("orders", [&](const delivery_view& view) { seen.add(view.store()); });
+    background running(one);
+    all_.send("anna");
+    EXPECT_TRUE(eventually([&] { return seen.of("anna") == 1; }));
+    all_.send("bert");
+    const auto in_hand = all_.send("anna", "slow");
+    EXPECT_TRUE(eventually([&] { return slow.arrived() == 1; }));
+    set({bert});
+    EXPECT_TRUE(eventually([&] { return seen.of("bert") == 1; }));
+    const auto state_of_anna = [&] {
+        for (const auto& each : one.stores())
+            if (each.name == "anna")
+                return std::string(to_string(each.state));
+        return std::string("gone");
+    };
+    EXPECT_TRUE(eventually([&] { return state_of_anna() == "leaving"; }));
+    all_.send("anna"); // nobody's business any more
+    slow.open();
+    EXPECT_TRUE(eventually([&] { return state_of_anna() == "gone"; }));
+    EXPECT_EQ(running.end().done, 3U);
+    EXPECT_EQ(all_.count("anna").done, 2) << to_string(in_hand);
+    EXPECT_EQ(all_.count("anna").ready, 1);
+}
+
+// Proves: MDB-01
+TEST_F(discovering, stores_that_are_listed_again_are_kept_and_a_list_that_fails_changes_nothing)
+{
+    const auto anna = all_.add("anna");
+    set({anna});
+    worker one(provider());
+    gate held;
+    one.handle("orders", [&](const delivery_view&) { held.pass(); });
+    background running(one);
+    all_.send("anna");
+    EXPECT_TRUE(eventually([&] { return held.arrived() == 1; }));
+    const int before = asked_;
+    set({{.name = "anna", .url = anna.url}}); // another object of the same name
+    EXPECT_TRUE(eventually([&] { return asked_ >= before + 3; }));
+    set({}, true);
+    EXPECT_TRUE(eventually(
+        [&] { return here_.logged("stores cannot be listed, those known are served") > 0; }));
+    ASSERT_EQ(one.stores().size(), 1U);
+    EXPECT_EQ(one.stores().front().state, store_state::busy);
+    held.open();
+    all_.send("anna");
+    EXPECT_TRUE(eventually([&] { return held.arrived() == 2; }));
+    EXPECT_EQ(running.end().done, 2U);
+}
+
+// Proves: MDB-01
+TEST_F(discovering, a_store_that_has_moved_is_served_where_it_is_now)
+{
+    auto anna = all_.add("anna");
+    const auto elsewhere = all_.add("elsewhere");
+    set({anna});
+    worker one(provider());
+    std::atomic<int> handled = 0;
+    one.handle("orders", [&](const delivery_view& view) {
+        EXPECT_EQ(view.store(), "anna");
+        ++handled;
+    });
+    background running(one);
+    all_.send("anna");
+    EXPECT_TRUE(eventually([&] { return handled == 1; }));
+    set({{.name = "anna", .url = elsewhere.url}});
+    all_.send("elsewhere");
+    EXPECT_TRUE(eventually([&] { return handled == 2; }));
+    EXPECT_EQ(running.end().done, 2U);
+}
+
+} // namespace
+} // namespace posthorn::test
