@@ -15,6 +15,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <deque>
 #include <map>
 #include <set>
 
@@ -68,7 +69,7 @@ protected:
     template <typename Function>
     run_report run(Function handler, std::size_t concurrency = 64)
     {
-        worker one(db(), steady(concurrency));
+        auto& one = kept_.emplace_back(db(), steady(concurrency));
         one.handle("orders", std::move(handler));
         return one.process_outbox();
     }
@@ -77,6 +78,10 @@ protected:
     {
         (void)add("orders", {.correlation_id = correlation});
     }
+
+private:
+    // Threads of a test may be about to leave the executor of a handler that has ended already.
+    std::deque<worker> kept_;
 };
 
 // Proves: COR-02, COR-05
