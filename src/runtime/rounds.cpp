@@ -30,6 +30,9 @@ constexpr duration idle_pause_per_store = 1ms;
 // Those that ring are looked at all the same, about ten of them a second.
 constexpr duration look_pause_per_store = 100ms;
 
+// Stores that share a server wait for it together: this many visits.
+constexpr std::size_t hanging_per_place_max = 2;
+
 constexpr duration look_at_pauses_every = 1s;
 constexpr duration failure_pause_first = 100ms;
 
@@ -194,21 +197,35 @@ bool rounds::hangs(const entry& which, time now) const
 bool rounds::may_send(time now)
 {
     std::size_t hanging = 0;
+    hanging_at_.clear();
     for (const auto& each : in_flight_) {
         if (!hangs(*each, now))
             continue;
         ++hanging;
+        if (!each->place.empty())
+            ++hanging_at_[each->place];
         give_back(*each);
     }
     return in_flight_.size() - std::min(hanging, with_.serving.hanging_max) <
            with_.serving.visits_at_once;
 }
 
+// A thousand schemas of a server that hangs are not a thousand reasons to wait for it.
+bool rounds::is_out_of_reach(const entry& which) const
+{
+    const auto found = which.place.empty() ? hanging_at_.end() : hanging_at_.find(which.place);
+    return found != hanging_at_.end() && found->second >= hanging_per_place_max;
+}
+
 rounds::entry_ptr rounds::next_with_chores()
 {
-    while (!chore_line_.empty()) {
+    for (auto left = chore_line_.size(); left > 0; --left) {
         auto which = chore_line_.front();
         chore_line_.pop_front();
+        if (which->chores && !which->in_hand && is_out_of_reach(*which)) {
+            chore_line_.push_back(which);
+            continue;
+        }
         which->in_chore_line = false;
         if (!which->in_hand && which->chores)
             return which;
@@ -290,6 +307,8 @@ rounds::entry_ptr rounds::next_to_claim()
     views.reserve(ready_.size());
     behind.reserve(ready_.size());
     for (const auto& [position, each] : ready_) {
+        if (is_out_of_reach(*each))
+            continue;
         const auto waited = std::chrono::duration_cast<duration>(now - each->ready_since);
         views.push_back({.name = each->what.name,
                          .position = position,

@@ -57,6 +57,7 @@ private:
     struct entry {
         std::uint64_t position = 0;
         named_store what;
+        std::string place; ///< what it shares with others; empty: nothing
         std::shared_ptr<station> at;
         std::unique_ptr<contract::subscription> line; ///< null: nobody rings
 
@@ -117,6 +118,7 @@ private:
     void give_back(entry& which);
     [[nodiscard]] bool may_send(time now);
     [[nodiscard]] bool hangs(const entry& which, time now) const;
+    [[nodiscard]] bool is_out_of_reach(const entry& which) const;
     [[nodiscard]] bool quiet_enough() const;
     void send(const entry_ptr& which, const station::errand& what);
     void note_failure(entry& which, const std::string& why);
@@ -149,6 +151,7 @@ private:
     std::deque<entry_ptr> chore_line_;
     std::set<std::pair<time, std::uint64_t>> timers_;
     std::set<entry_ptr> in_flight_;
+    std::map<std::string, std::size_t> hanging_at_; ///< visits, by the place that they share
     std::int64_t busy_places_ = 0;    ///< below zero for as long as a visit has not told what began
     std::int64_t claimed_ = 0;        ///< of the run's limit
     duration visit_takes_{};          ///< of late, on average

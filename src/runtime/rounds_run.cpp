@@ -217,6 +217,7 @@ void rounds::add_store(const named_store& which)
     const auto position = next_position_++;
     made->position = position;
     made->what = which;
+    made->place = way.place;
     const auto ring = [to = mail_, position] { to->post(mailbox::rung{position}); };
     made->at = std::make_shared<station>(
         which.name,

@@ -1,5 +1,6 @@
 // Stores that fail, hang or vanish, among others that do not: what they cost is theirs alone.
 #include "many/many_test.hpp"
+#include "store/contract/premises.hpp"
 
 #include <atomic>
 
@@ -189,6 +190,48 @@ TEST(troubled_stores, a_stop_does_not_wait_for_those_that_hang)
     running.end();
     EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
     lock.let_go();
+}
+
+/// Schemas of a server that takes connections and never answers, beside files that are well.
+class silent_server final : public contract::premises {
+public:
+    contract::reach way_to(const std::string& url) override
+    {
+        if (url != "silent")
+            return {.open = [url] { return posthorn::open(url).share(); }};
+        return {.open = [this]() -> std::shared_ptr<contract::backend> {
+                    waiting.pass();
+                    throw error(error_code::unavailable, "the server is silent");
+                },
+                .place = "the server"};
+    }
+
+    gate waiting;
+};
+
+// Proves: I19
+TEST(troubled_stores, a_server_that_hangs_holds_up_two_threads_however_many_stores_it_has)
+{
+    tenants all;
+    const auto server = std::make_shared<silent_server>();
+    std::vector<named_store> list;
+    for (int i = 0; i < 200; ++i)
+        list.push_back({.name = "silent-" + std::to_string(i), .url = "silent"});
+    const auto live = all.add_many(5);
+    list.insert(list.end(), live.begin(), live.end());
+    worker one(store_provider([&] { return list; }, 0s, server, environment::system()), {},
+               {.visits_at_once = 2, .time_budget = 50ms, .hanging_max = 3});
+    tally seen;
+    one.handle("orders", [&](const delivery_view& view) { seen.add(view.store()); });
+    background running(one);
+    for (std::size_t round = 1; round <= 3; ++round)
+        for (const auto& each : live) {
+            all.send(each.name);
+            EXPECT_TRUE(eventually([&] { return seen.of(each.name) == round; }));
+        }
+    EXPECT_LE(server->waiting.arrived(), 3U);
+    server->waiting.open();
+    EXPECT_EQ(running.end().done, 15U);
 }
 
 // Proves: I19

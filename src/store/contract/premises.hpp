@@ -27,6 +27,10 @@ struct reach {
     /// Calls `ring` whenever something may have been enqueued, from any thread, also while the
     /// store is closed. Empty, or null in return: nobody rings, so it has to be looked at.
     std::function<std::unique_ptr<subscription>(std::function<void()> ring)> listen = {};
+
+    /// What it shares with other stores, such as a server: if that hangs, all of them do. Empty: it
+    /// stands alone.
+    std::string place = {};
 };
 
 /// Threads: safe to use from any.

@@ -56,7 +56,7 @@ public:
         const auto shared = database_of(where);
         auto schema = where.schema;
         auto kept = std::make_shared<opened_schema>(std::move(where), options_, shared.connections);
-        contract::reach way{.open = [kept] { return kept->get(); }};
+        contract::reach way{.open = [kept] { return kept->get(); }, .place = shared.key};
         if (shared.board)
             way.listen = [board = shared.board, schema](std::function<void()> ring) {
                 return board->add(schema, std::move(ring));
@@ -66,6 +66,7 @@ public:
 
 private:
     struct database {
+        std::string key;
         std::shared_ptr<shared_connections> connections;
         std::shared_ptr<switchboard> board; ///< null: behind a pooler nobody can listen
     };
@@ -79,6 +80,7 @@ private:
         const std::lock_guard lock(mutex_);
         auto& found = databases_[key];
         if (!found.connections) {
+            found.key = key;
             auto sized = where;
             sized.pool = connections_max_;
             found.connections = std::make_shared<shared_connections>(sized);
