@@ -241,9 +241,10 @@ void rounds::refresh_in_background()
         return; // the last time has not ended yet
     visits_->submit({[to = mail_, from = with_.provider] {
         try {
-            to->post(mailbox::listed{.stores = from.list(), .failure = nullptr});
+            to->post(mailbox::listed{.stores = from.list(), .failure = {}});
         } catch (...) {
-            to->post(mailbox::listed{.stores = {}, .failure = std::current_exception()});
+            to->post(mailbox::listed{
+                .stores = {}, .failure = outcome_of_exception(std::current_exception()).error});
         }
     }});
 }
@@ -256,8 +257,8 @@ void rounds::read(const mailbox::listed& what)
         return;
     }
     refresh_at_ = std::min<time>(refresh_at_, clock::now() + ask_again_pause);
-    say(log_level::warning, fmt::format("stores cannot be listed, those known are served: {}",
-                                        outcome_of_exception(what.failure).error));
+    say(log_level::warning,
+        fmt::format("stores cannot be listed, those known are served: {}", *what.failure));
 }
 
 void rounds::forget_gone()
