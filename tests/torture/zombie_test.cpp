@@ -75,7 +75,8 @@ TEST_P(zombies, what_a_worker_says_after_its_lease_has_passed_on_changes_nothing
 {
     const auto gate = where_.file("gate");
     const auto id = where_.add({"gate", gate});
-    const auto zombie = where_.start_worker();
+    // Long enough to stop it before it renews: who stands still in a transaction keeps its locks.
+    const auto zombie = where_.start_worker({"--lease", "2000"});
     ASSERT_TRUE(wait_until([&] { return where_.starts_of(zombie) == 1; })) << where_.log();
     ASSERT_TRUE(pause_between_writes(zombie));
 
