@@ -1,4 +1,4 @@
-// Options and help in our words. Included by command_line.cpp alone: CLI11 compiles slowly.
+// Options and help in our words. Included by the verb tree alone: CLI11 compiles slowly.
 #pragma once
 
 #include "store/contract/url.hpp"
