@@ -75,6 +75,18 @@ struct run_report {
     std::size_t left_running = 0; ///< handlers that did not end within the grace period
 
     [[nodiscard]] std::size_t handled() const noexcept { return done + retrying + dead + lost; }
+
+    run_report& operator+=(const run_report& more) noexcept
+    {
+        done += more.done;
+        retrying += more.retrying;
+        dead += more.dead;
+        released += more.released;
+        parked += more.parked;
+        lost += more.lost;
+        left_running += more.left_running;
+        return *this;
+    }
 };
 
 /// What a worker is doing now.

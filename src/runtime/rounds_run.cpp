@@ -271,7 +271,7 @@ void rounds::forget_gone()
             ++at;
             continue;
         }
-        add(past_, e.at->so_far());
+        past_ += e.at->so_far();
         if (e.timer != time::max())
             timers_.erase({e.timer, e.position});
         e.chores = false;
@@ -288,7 +288,7 @@ run_report rounds::so_far() const
     const std::lock_guard guard(mutex_);
     auto sum = past_;
     for (const auto& [position, each] : entries_)
-        add(sum, each->at->so_far());
+        sum += each->at->so_far();
     return sum;
 }
 

@@ -30,17 +30,6 @@ private:
     std::function<void()> ring_;
 };
 
-void add(run_report& sum, const run_report& more)
-{
-    sum.done += more.done;
-    sum.retrying += more.retrying;
-    sum.dead += more.dead;
-    sum.released += more.released;
-    sum.parked += more.parked;
-    sum.lost += more.lost;
-    sum.left_running += more.left_running;
-}
-
 station::station(std::string name, opener open, std::shared_ptr<const worker_parts> with,
                  station_calls calls)
     : name_(std::move(name)),
@@ -86,7 +75,7 @@ void station::let_go()
     const std::lock_guard lock(mutex_);
     old.swap(engine_);
     old->listen(nullptr);
-    add(past_, old->settling.so_far());
+    past_ += old->settling.so_far();
 }
 
 station::answer station::visit(const errand& what) noexcept
@@ -169,7 +158,7 @@ run_report station::so_far() const
     const std::lock_guard lock(mutex_);
     auto sum = past_;
     if (engine_) {
-        add(sum, engine_->settling.so_far());
+        sum += engine_->settling.so_far();
         sum.left_running += engine_->held.running();
     }
     return sum;

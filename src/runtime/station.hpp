@@ -101,6 +101,4 @@ private:
     run_report past_; ///< of engines that are gone
 };
 
-void add(run_report& sum, const run_report& more);
-
 } // namespace posthorn::runtime

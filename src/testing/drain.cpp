@@ -12,17 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-void add(run_report& sum, const run_report& more)
-{
-    sum.done += more.done;
-    sum.retrying += more.retrying;
-    sum.dead += more.dead;
-    sum.released += more.released;
-    sum.parked += more.parked;
-    sum.lost += more.lost;
-    sum.left_running += more.left_running;
-}
-
 bool did_something(const run_report& report)
 {
     return report.handled() + report.released > 0;
@@ -36,7 +25,7 @@ bool drain_until(worker& who, const store_for_tests& where, timestamp end, run_r
     duration not_ours = 1s;
     for (;;) {
         const auto report = drain(who);
-        add(sum, report);
+        sum += report;
         if (did_something(report))
             not_ours = 1s;
         const auto seen = where.backend().outlook();

@@ -32,9 +32,6 @@ constexpr auto running_pause_cap = 250ms;
 constexpr auto routine_without_bell = 1s;
 constexpr auto routine_with_bell = 10s;
 
-constexpr auto connect_pause_first = 100ms;
-constexpr auto connect_pause_cap = 2s;
-
 // The bedroom is closed for as long as somebody looks whether it is empty: a moment.
 constexpr int entries_max = 5;
 
@@ -82,7 +79,7 @@ void listening_bell::arm()
 void listening_bell::subscribe()
 {
     if (!db_) {
-        if (clock::now() < connect_again_)
+        if (!connecting_.is_time())
             return; // so long it is a clock
         db_ = std::make_unique<connection>(where_);
     }
@@ -91,7 +88,7 @@ void listening_bell::subscribe()
     for (int entry = 1; entry <= entries_max && !in_bedroom_; ++entry)
         in_bedroom_ = db_->run(sql::enter_bedroom::text).yes(0, 0);
     (void)take_bell();
-    connect_pause_ = {};
+    connecting_.succeeded();
     if (std::exchange(lost_, false))
         say(log_level::info, "the bell has its connection back");
 }
@@ -123,7 +120,7 @@ bool listening_bell::wait(duration at_most) noexcept
     while (!rung) {
         if (armed_) {
             attempt([&] { rung = has_rung(); });
-        } else if (wanted_ && clock::now() >= connect_again_) {
+        } else if (wanted_ && connecting_.is_time()) {
             attempt([&] { subscribe(); });
             return true; // whatever rang meanwhile, nobody heard it
         }
@@ -227,7 +224,7 @@ listening_bell::clock::time_point listening_bell::next_step() const
     if (!wanted_)
         return clock::time_point::max();
     if (!armed_)
-        return connect_again_;
+        return connecting_.next();
     return running_.empty() ? routine_check_ : std::min(routine_check_, running_check_);
 }
 
@@ -263,11 +260,7 @@ void listening_bell::lose(const char* why) noexcept
     db_.reset();
     armed_ = has_bell_ = in_bedroom_ = false;
     running_.clear();
-    // Everybody lost the server at once; they should not all come back at once.
-    connect_pause_ =
-        std::clamp<clock::duration>(connect_pause_ * 2, connect_pause_first, connect_pause_cap);
-    connect_again_ = clock::now() + std::chrono::duration_cast<clock::duration>(
-                                        connect_pause_ * (0.5 + world_.random->fraction() / 2));
+    connecting_.failed(world_);
     if (!std::exchange(lost_, true))
         say(log_level::warning, "the bell has no connection, and looks from time to time: ", why);
 }

@@ -4,6 +4,7 @@
 
 #include "store/contract/bell.hpp"
 #include "store/postgres/connection.hpp"
+#include "store/postgres/reconnection.hpp"
 #include <posthorn/environment.hpp>
 
 #include <chrono>
@@ -66,8 +67,7 @@ private:
     clock::time_point routine_check_;
 
     bool lost_ = false; ///< and said so
-    clock::duration connect_pause_{};
-    clock::time_point connect_again_;
+    reconnection connecting_;
 };
 
 } // namespace posthorn::postgres

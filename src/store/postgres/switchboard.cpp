@@ -29,9 +29,6 @@ constexpr duration note_pause_cap = 250ms;
 constexpr auto board_routine = 1s;
 constexpr auto board_routine_when_lost = 5s;
 
-constexpr duration board_connect_pause_first = 100ms;
-constexpr duration board_connect_pause_cap = 2s;
-
 // Schemas that are armed with one statement.
 constexpr std::size_t arm_at_once = 200;
 
@@ -163,9 +160,9 @@ void switchboard::run()
                 return;
         }
         try {
-            if (!db_ && clock::now() >= connect_again_) {
+            if (!db_ && connecting_.is_time()) {
                 db_ = std::make_unique<connection>(where_, connection::serving::many_schemas);
-                connect_pause_ = {};
+                connecting_.succeeded();
                 lost_ = false;
                 const std::lock_guard lock(mutex_);
                 for (auto& [channel, line] : lines_) {
@@ -366,7 +363,7 @@ void switchboard::hear()
 switchboard::time switchboard::next_step() const
 {
     if (!db_)
-        return std::min(connect_again_, routine_);
+        return std::min(connecting_.next(), routine_);
     auto next = routine_;
     for (const auto& each : notes_)
         next = std::min(next, each.check_at);
@@ -391,10 +388,7 @@ void switchboard::lose(const char* why)
 {
     db_.reset();
     notes_.clear();
-    connect_pause_ =
-        std::clamp(connect_pause_ * 2, board_connect_pause_first, board_connect_pause_cap);
-    connect_again_ = clock::now() + std::chrono::duration_cast<clock::duration>(
-                                        connect_pause_ * (0.5 + world_.random->fraction() / 2));
+    connecting_.failed(world_);
     if (!std::exchange(lost_, true) && world_.log)
         world_.log(log_level::warning,
                    fmt::format("nobody listens for the schemas of a database, which are looked at "

@@ -4,6 +4,7 @@
 
 #include "store/contract/premises.hpp"
 #include "store/postgres/connection.hpp"
+#include "store/postgres/reconnection.hpp"
 #include <posthorn/environment.hpp>
 
 #include <chrono>
@@ -40,7 +41,7 @@ private:
     class subscriber;
 
     /// What the subscribers of a schema want, and what the server knows.
-    struct line {
+    struct wire {
         std::map<std::uint64_t, std::function<void()>> rings;
         std::set<std::uint64_t> asleep;
         bool listening = false;
@@ -78,7 +79,7 @@ private:
     int waker_ = -1;
 
     std::mutex mutex_;                               ///< of what subscribers touch
-    std::map<std::string, line, std::less<>> lines_; ///< by channel, which is `schema.bell`
+    std::map<std::string, wire, std::less<>> lines_; ///< by channel, which is `schema.bell`
     std::set<std::string, std::less<>> changed_;     ///< channels whose wants have changed
     std::uint64_t next_ = 0;
     bool over_ = false;
@@ -88,8 +89,7 @@ private:
     std::vector<note> notes_;
     std::int64_t own_id_ = 0;
     bool lost_ = false;
-    time connect_again_{};
-    duration connect_pause_{};
+    reconnection connecting_;
     time routine_{};
     std::jthread thread_; // last: it uses everything above
 };

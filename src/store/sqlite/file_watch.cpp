@@ -66,8 +66,8 @@ file_watch::~file_watch()
         const std::lock_guard lock(mutex_);
         over_ = true;
     }
-    const std::uint64_t one = 1;
-    (void)!write(waker_, &one, sizeof one);
+    const std::uint64_t signal = 1;
+    (void)!write(waker_, &signal, sizeof signal);
     thread_.join();
     close(waker_);
     if (events_ >= 0)
