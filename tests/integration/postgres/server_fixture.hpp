@@ -86,10 +86,11 @@ protected:
                   1);
     }
 
-    static void wait_until(const std::function<bool()>& condition)
+    static void wait_until(const std::function<bool()>& condition,
+                           std::chrono::seconds limit = std::chrono::seconds{20})
     {
         const auto& clock = *system_.clock;
-        for (const auto end = clock.monotonic() + std::chrono::seconds{20}; !condition();)
+        for (const auto end = clock.monotonic() + limit; !condition();)
             if (clock.monotonic() > end)
                 throw std::runtime_error("it did not happen in time");
             else
