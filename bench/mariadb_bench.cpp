@@ -139,11 +139,11 @@ void run_mariadb(const std::string& url, const server_plan& plan, figures& into)
         .name = "mariadb",
         .other_side = [&] { return std::make_unique<mariadb_by_hand>(url); },
         .fresh_url =
-            [&] {
+            [&](const std::string& name) {
                 client db(url);
-                db.run("DROP DATABASE IF EXISTS bench");
-                db.run("CREATE DATABASE bench");
-                return url + (url.ends_with('/') ? "bench" : "/bench");
+                db.run("DROP DATABASE IF EXISTS " + name);
+                db.run("CREATE DATABASE " + name);
+                return url + (url.ends_with('/') ? "" : "/") + name;
             }};
     run_server(which, plan, into);
     into.expect("mariadb drain 100k", "posthorn", 1.5, "mariadb drain 100k", "hand-written");

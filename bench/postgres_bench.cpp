@@ -180,12 +180,13 @@ void run_postgres(const std::string& url, const server_plan& plan, figures& into
         .name = "postgres",
         .other_side = [&] { return std::make_unique<postgres_by_hand>(url); },
         .fresh_url =
-            [&] {
-                drop_schema(url, "bench");
-                return url + "?schema=bench";
+            [&](const std::string& name) {
+                drop_schema(url, name);
+                return url + "?schema=" + name;
             }};
     run_server(which, plan, into);
-    run_postgres_bell(url, which.fresh_url, plan, into);
+    run_postgres_bell(
+        url, [&] { return which.fresh_url("bench"); }, plan, into);
     for (const auto* metric :
          {"postgres enqueue 1/tx 1c", "postgres enqueue 100/tx 1c", "postgres enqueue 1000/tx 1c"})
         into.expect(metric, "posthorn", 0.85, metric, "raw");

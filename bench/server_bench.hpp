@@ -41,7 +41,8 @@ public:
 struct server_under_bench {
     std::string name; ///< of the engine, for the figures
     std::function<std::unique_ptr<hand_written>()> other_side;
-    std::function<std::string()> fresh_url; ///< of a new empty place for Posthorn's tables
+    /// Of a new empty place of this name for Posthorn's tables.
+    std::function<std::string(const std::string& name)> fresh_url;
 };
 
 void run_server(const server_under_bench& which, const server_plan& plan, figures& into);

@@ -94,8 +94,9 @@ void run_sqlite(const sqlite_plan& plan, figures& into)
             enqueue_round(plan, per_transaction, into);
         for (const std::size_t batch : {100, 1'000})
             drain_round(plan, batch, into);
-        const scratch_file own_file("posthorn.db");
-        worker_round("sqlite", own_file.url(), plan.bulk_messages, into);
+        const scratch_file bare("posthorn.db");
+        const scratch_file worker("posthorn-worker.db");
+        worker_round("sqlite", bare.url(), worker.url(), plan.bulk_messages, into);
     }
     expect_worker("sqlite", into);
     for (const auto* metric : {"enqueue 1/tx 1c", "enqueue 100/tx 1c", "enqueue 1000/tx 1c"})

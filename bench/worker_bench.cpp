@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <sys/resource.h>
@@ -24,28 +25,42 @@ std::string metric_of(const std::string& engine)
     return engine + " worker no-op";
 }
 
-ph::run_report drain(const std::string& url)
+// The two sides take turns: the speed of a disk drifts.
+constexpr std::size_t worker_turns = 5;
+
+ph::worker idle_hands(const std::string& url)
 {
     ph::worker worker(ph::open(url), {.name = "bench", .concurrency = at_once});
     worker.handle("*", [](const ph::delivery_view&) {});
-    return worker.run({}, {.until_empty = true});
+    return worker;
 }
 
 } // namespace
 
-void worker_round(const std::string& engine, const std::string& url, std::size_t messages,
-                  figures& into)
+void worker_round(const std::string& engine, const std::string& bare_url,
+                  const std::string& worker_url, std::size_t messages, figures& into)
 {
     const auto metric = metric_of(engine);
-    posthorn_side own(url);
-    own.enqueue(messages, 1'000);
-    into.add("posthorn without worker", metric,
-             rate(messages, [&] { own.claim_and_acknowledge(messages, at_once); }));
-    own.enqueue(messages, 1'000);
-    into.add("posthorn", metric, rate(messages, [&] {
-                 if (drain(url).done != messages)
-                     throw std::runtime_error("the worker left messages behind");
-             }));
+    const auto each_turn = messages / worker_turns;
+    posthorn_side bare(bare_url);
+    bare.enqueue(each_turn * worker_turns, 1'000);
+    posthorn_side(worker_url).enqueue(each_turn * worker_turns, 1'000);
+    auto worker = idle_hands(worker_url);
+    double seconds_bare = 0;
+    double seconds_worker = 0;
+    const auto time = [&](const std::function<void()>& work) {
+        return static_cast<double>(each_turn) / rate(each_turn, work);
+    };
+    for (std::size_t turn = 0; turn < worker_turns; ++turn) {
+        seconds_bare += time([&] { bare.claim_and_acknowledge(each_turn, at_once); });
+        seconds_worker += time([&] {
+            if (worker.run({}, {.until_empty = true, .limit = each_turn}).done != each_turn)
+                throw std::runtime_error("the worker left messages behind");
+        });
+    }
+    const auto count = static_cast<double>(each_turn * worker_turns);
+    into.add("posthorn without worker", metric, count / seconds_bare);
+    into.add("posthorn", metric, count / seconds_worker);
 }
 
 void expect_worker(const std::string& engine, figures& into)
@@ -71,7 +86,7 @@ void worker_memory(const std::string& engine, const std::string& url, std::size_
 
 int drain_and_tell(const std::string& url)
 {
-    drain(url);
+    (void)idle_hands(url).run({}, {.until_empty = true});
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
     fmt::print("{}\n", used.ru_maxrss);

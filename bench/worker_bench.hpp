@@ -8,10 +8,10 @@
 
 namespace bench {
 
-/// Drains the same messages by claim and acknowledge alone, and through a worker whose handler does
-/// nothing; with batches of the same size on both sides.
-void worker_round(const std::string& engine, const std::string& url, std::size_t messages,
-                  figures& into);
+/// Drains as many messages by claim and acknowledge alone, and through a worker whose handler does
+/// nothing; with batches of the same size on both sides, each in a store of its own.
+void worker_round(const std::string& engine, const std::string& bare_url,
+                  const std::string& worker_url, std::size_t messages, figures& into);
 
 /// The bars of what `worker_round` has measured.
 void expect_worker(const std::string& engine, figures& into);

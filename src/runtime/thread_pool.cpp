@@ -4,7 +4,9 @@
 #include <posthorn/correlation.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -13,9 +15,14 @@
 namespace posthorn::runtime {
 namespace {
 
-// A task that has waited this long needs another thread; a thread that has, is one too many.
+// A task may wait this long until it is asked whether the threads get on; a thread that has nothing
+// to do for this long is one too many.
 constexpr std::chrono::microseconds task_patience{200};
 constexpr std::chrono::seconds thread_patience{10};
+
+// Threads that will have taken all that waits after this long need no help: a thousand quick tasks
+// are done sooner than a thousand threads are started.
+constexpr std::chrono::milliseconds queue_patience{5};
 
 } // namespace
 
@@ -23,12 +30,14 @@ struct thread_pool::state {
     struct task {
         std::function<void()> run;
         std::chrono::steady_clock::time_point since;
+        std::uint64_t taken_before;           // how many tasks had been taken when it came
         std::shared_ptr<correlation> context; // of whoever submitted it
     };
 
     std::mutex mutex;
     std::condition_variable wanted;
     std::deque<task> waiting;
+    std::uint64_t taken = 0; ///< tasks, from the beginning
     std::size_t threads_max = 0;
     std::size_t threads = 0;
     std::size_t idle = 0;
@@ -44,10 +53,28 @@ struct thread_pool::state {
     }
 
     // One thread at a time is called: before it comes, those that are here may have done it all.
-    void call_one()
+    [[nodiscard]] bool should_call() { return idle > 0 && !std::exchange(calling, true); }
+
+    // How many threads to add, going by how fast those that are here have got on since the task
+    // came whose turn is next.
+    [[nodiscard]] std::size_t missing() const
     {
-        if (idle > 0 && !std::exchange(calling, true))
-            wanted.notify_one();
+        if (waiting.empty())
+            return 0;
+        const auto& next = waiting.front();
+        const auto waited = std::chrono::steady_clock::now() - next.since;
+        if (waited < task_patience)
+            return 0;
+        const auto left = static_cast<double>(waiting.size());
+        const auto pace =
+            static_cast<double>(std::max<std::uint64_t>(taken - next.taken_before, 1));
+        const auto as_fast_as_needed =
+            std::chrono::duration<double>(waited) / queue_patience * left / pace;
+        if (as_fast_as_needed <= 1)
+            return 0;
+        const auto wanted_now = static_cast<double>(threads) * as_fast_as_needed;
+        const auto more = std::min(wanted_now - static_cast<double>(threads), left);
+        return std::min(threads_max - threads, static_cast<std::size_t>(std::ceil(more)));
     }
 
     bool has_come()
@@ -72,8 +99,9 @@ struct thread_pool::state {
             }
             auto next = std::move(shared->waiting.front());
             shared->waiting.pop_front();
-            if (!shared->waiting.empty())
-                shared->call_one();
+            ++shared->taken;
+            if (!shared->waiting.empty() && shared->should_call())
+                shared->wanted.notify_one();
             lock.unlock();
             run(std::move(next));
             lock.lock();
@@ -113,23 +141,31 @@ void thread_pool::submit(std::vector<std::function<void()>> tasks)
         return;
     const auto now = std::chrono::steady_clock::now();
     const auto context = correlation_scope::current();
-    const std::lock_guard lock(state_->mutex);
-    for (auto& each : tasks)
-        state_->waiting.push_back({std::move(each), now, context});
-    if (state_->threads == 0)
-        state::start_threads(state_, 1);
-    else
-        state_->call_one();
+    bool call = false;
+    {
+        const std::lock_guard lock(state_->mutex);
+        for (auto& each : tasks)
+            state_->waiting.push_back({std::move(each), now, state_->taken, context});
+        if (state_->threads == 0)
+            state::start_threads(state_, 1);
+        else
+            call = state_->should_call();
+    }
+    if (call) {
+        // Whoever is called finds the lock free and, where cores are few, a core: it has the
+        // messages, and nobody waits for what the caller does next.
+        state_->wanted.notify_one();
+        std::this_thread::yield();
+    }
 }
 
 void thread_pool::grow()
 {
     const std::lock_guard lock(state_->mutex);
-    if (state_->waiting.empty() ||
-        std::chrono::steady_clock::now() - state_->waiting.front().since < task_patience)
+    const auto missing = state_->missing();
+    if (missing == 0)
         return;
-    const auto room = state_->threads_max - state_->threads;
-    state::start_threads(state_, std::min(room, state_->waiting.size()));
+    state::start_threads(state_, missing);
     if (state_->idle > 0)
         state_->wanted.notify_all();
 }

@@ -26,6 +26,23 @@ TEST(thread_pool, quick_tasks_share_a_thread)
     EXPECT_EQ(pool.threads(), 1U);
 }
 
+TEST(thread_pool, many_quick_tasks_do_not_call_for_many_threads)
+{
+    std::atomic<int> done = 0;
+    gate door;
+    runtime::thread_pool pool(10'000);
+    std::vector<std::function<void()>> tasks(10'000, [&] { ++done; });
+    tasks.emplace_back([&] { door.pass(); });
+    tasks.emplace_back([&] { ++done; });
+    pool.submit(std::move(tasks));
+    EXPECT_TRUE(eventually([&] {
+        pool.grow();
+        return done == 10'001; // a thread more when one is in the way, and soon
+    }));
+    EXPECT_LT(pool.threads(), 100U);
+    door.open();
+}
+
 TEST(thread_pool, slow_tasks_get_a_thread_each_up_to_the_limit)
 {
     gate door;
