@@ -130,11 +130,12 @@ public:
 
     [[nodiscard]] bool is_full() const { return received_count_ == received_.size(); }
 
-    /// Microseconds; a message that was there before its commit was answered took none.
+    /// Microseconds; a message that was there before its commit was answered took none. The first
+    /// tenth does not count: statements are being prepared.
     [[nodiscard]] double percentile(double share) const
     {
         std::vector<double> all;
-        for (std::size_t i = 0; i < committed_.size(); ++i)
+        for (auto i = committed_.size() / 10; i < committed_.size(); ++i)
             all.push_back(std::max(
                 0.0,
                 std::chrono::duration<double, std::micro>(received_[i] - committed_[i]).count()));
@@ -208,22 +209,46 @@ private:
     std::unique_ptr<PGconn, void (*)(PGconn*)> db_;
 };
 
-void raw_latency(const std::string& url, std::size_t samples, figures& into)
+/// A table whose rows are told of by NOTIFY, and what its reader does with new ones.
+struct reader_by_hand {
+    std::string peer;
+    const char* take; ///< answers with id and payload; its argument is the last id
+    const char* done; ///< what follows; its argument is the id
+};
+
+// Sees that a row is there, and knows by its number what it has seen: gone with its process.
+const reader_by_hand who_only_reads{
+    .peer = "raw",
+    .take = "SELECT id, payload FROM bell_by_hand WHERE id > $1::bigint ORDER BY id",
+    .done = nullptr};
+
+// Notes durably that it has begun, as whoever wants to know after a crash must.
+const reader_by_hand who_claims{
+    .peer = "hand-written",
+    .take = "UPDATE bell_by_hand SET status = 'busy', attempts = attempts + 1 WHERE id IN "
+            "(SELECT id FROM bell_by_hand WHERE status = 'pending' AND id > $1::bigint "
+            "ORDER BY id LIMIT 10 FOR UPDATE SKIP LOCKED) RETURNING id, payload",
+    .done = "UPDATE bell_by_hand SET status = 'done' WHERE id = $1::bigint"};
+
+void latency_by_hand(const std::string& url, const reader_by_hand& how, std::size_t samples,
+                     figures& into)
 {
     by_hand producer(url);
     producer.run("SET client_min_messages = warning; DROP TABLE IF EXISTS bell_by_hand; "
-                 "CREATE TABLE bell_by_hand (id bigserial PRIMARY KEY, topic text, payload text)");
+                 "CREATE TABLE bell_by_hand (id bigserial PRIMARY KEY, topic text, payload text, "
+                 "status text NOT NULL DEFAULT 'pending', attempts integer NOT NULL DEFAULT 0)");
     timetable times(samples);
     std::jthread reader([&] {
         by_hand db(url);
         db.run("LISTEN bell_by_hand");
         std::string last = "0";
         while (!times.is_full()) {
-            const auto found = db.run(
-                "SELECT id, payload FROM bell_by_hand WHERE id > $1::bigint ORDER BY id", last);
+            const auto found = db.run(how.take, last);
             for (int row = 0; row < PQntuples(found.get()); ++row) {
                 times.receive(std::stoul(PQgetvalue(found.get(), row, 1)));
                 last = PQgetvalue(found.get(), row, 0);
+                if (how.done != nullptr)
+                    db.run(how.done, last);
             }
             if (PQntuples(found.get()) == 0)
                 db.wait_for_notification();
@@ -237,7 +262,7 @@ void raw_latency(const std::string& url, std::size_t samples, figures& into)
     });
     reader.join();
     producer.run("DROP TABLE bell_by_hand");
-    times.tell("raw", into);
+    times.tell(how.peer, into);
 }
 
 } // namespace
@@ -245,11 +270,12 @@ void raw_latency(const std::string& url, std::size_t samples, figures& into)
 void run_postgres_bell(const std::string& url, const std::function<std::string()>& fresh_url,
                        const server_plan& plan, figures& into)
 {
-    const auto samples = std::max<std::size_t>(plan.single_messages / 10, 1);
+    const auto samples = std::max<std::size_t>(plan.single_messages / 3, 10);
     for (std::size_t round = 1; round <= plan.rounds; ++round) {
         fmt::print(stderr, "postgres bell: round {} of {}\n", round, plan.rounds);
         cost_round(fresh_url(), plan, into);
-        raw_latency(url, samples, into);
+        latency_by_hand(url, who_only_reads, samples, into);
+        latency_by_hand(url, who_claims, samples, into);
         posthorn_latency(fresh_url(), samples, into);
     }
     into.expect("postgres enqueue 1/tx 8c", "posthorn", 0.9, "postgres enqueue 1/tx 8c",
