@@ -138,20 +138,20 @@ err_has hello
 # A command that takes too long is ended with all it has started, even if it will not listen.
 # (The last words of a killed one are kept.)
 enqueue --topic t --payload x
-work --timeout 300ms --backoff 1h --on t -- \
+work --timeout 2s --backoff 1h --on t -- \
     sh -c "echo busy >&2; sleep 300 & echo \$! >$scratch/sleeper; wait"
 expect 0 message "$url" "$id"
-out_matches 'last error +timed out after 300 ms, killed by signal 15: busy'
+out_matches 'last error +timed out after 2000 ms, killed by signal 15: busy'
 out_matches $'state +ready\n'
 until_true is_gone "$(<"$scratch/sleeper")"
 enqueue --topic t --payload x
-work --timeout 100ms --backoff 1h --on t -- \
+work --timeout 2s --backoff 1h --on t -- \
     bash -c "trap '' TERM; sleep 300 & echo \$! >$scratch/sleeper; wait; wait; sleep 300"
 expect 0 message "$url" "$id"
-out_matches 'last error +timed out after 100 ms, killed by signal 9'
+out_matches 'last error +timed out after 2000 ms, killed by signal 9'
 until_true is_gone "$(<"$scratch/sleeper")"
 enqueue --topic t --payload x
-work --timeout 100ms --on t -- bash -c 'trap "exit 0" TERM; while :; do sleep 0.02; done'
+work --timeout 2s --on t -- bash -c 'trap "exit 0" TERM; while :; do sleep 0.02; done'
 [[ $(state_of "$id") == done ]] || fail "what a command says in the end counts"
 
 # begin_work ARGUMENTS…: works in the background until it is signalled; its id is in $pid.
