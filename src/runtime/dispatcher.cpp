@@ -263,12 +263,13 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
     if (is_paused(pauses_, {})) // everything is
         return haul::none;
     const auto wanted = wanted_parked(limit);
+    const bool parking = with_->held.is_parking(); // what is on its way, this claim may not find
     const auto asked_at = with_->source->environment().clock->monotonic();
     const auto really_asked_at = std::chrono::steady_clock::now();
     auto claimed = with_->source->claim(
         with_->who, {.lease = with_->options->lease, .limit = limit, .unpark = wanted});
     now.claim_took = since(really_asked_at);
-    if (claimed.size() < limit)
+    if (claimed.size() < limit && !parking)
         for (const auto& topic : wanted)
             parked_.erase(topic); // all of them have been taken
     if (claimed.empty()) {

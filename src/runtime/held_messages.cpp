@@ -168,6 +168,8 @@ void held_messages::returned(const running_ptr& which, outcome said)
 
 void held_messages::add_result(const running_ptr& which, outcome said)
 {
+    if (said.verdict == outcome::kind::park)
+        ++parking_;
     results_.push_back({which, std::move(said)});
     // A batch of which nothing runs any more need not wait for the rest of it.
     const auto at = batches_.find(which->message.receipt.fence);
@@ -331,10 +333,19 @@ void held_messages::settled(const std::vector<result>& what)
 {
     {
         const lock guard(mutex_);
-        for (const auto& each : what)
+        for (const auto& each : what) {
             forget(*each.of);
+            if (each.said.verdict == outcome::kind::park)
+                --parking_;
+        }
     }
     changed_.notify_all();
+}
+
+bool held_messages::is_parking() const
+{
+    const lock guard(mutex_);
+    return parking_ > 0;
 }
 
 void held_messages::try_again(std::vector<result> what, duration pause)

@@ -64,6 +64,9 @@ public:
     bool wait_until_empty(duration at_most);
     [[nodiscard]] bool is_empty() const;
 
+    /// Whether messages are to be parked of which the store does not know yet.
+    [[nodiscard]] bool is_parking() const;
+
     /// The same, but leaves out what is lost and still running: it may never end. Waits for a free
     /// place as well.
     bool wait_until_quiet(duration at_most);
@@ -150,6 +153,7 @@ private:
     std::condition_variable chores_;  ///< something for whoever settles
     std::map<fence, held_batch> batches_;
     std::vector<result> results_;
+    std::size_t parking_ = 0; ///< results that park, until they are settled
     std::optional<real_time> oldest_result_;
     real_time not_before_{};
     std::multimap<monotonic_time, std::weak_ptr<running_delivery>> deadlines_;

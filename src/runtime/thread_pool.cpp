@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -24,6 +25,9 @@ constexpr std::chrono::seconds thread_patience{10};
 // are done sooner than a thousand threads are started.
 constexpr std::chrono::milliseconds queue_patience{5};
 
+// At most as many come as are there, or a machine that is busy would be made busier still.
+constexpr std::size_t growth_min = 8;
+
 } // namespace
 
 struct thread_pool::state {
@@ -38,8 +42,10 @@ struct thread_pool::state {
     std::condition_variable wanted;
     std::deque<task> waiting;
     std::uint64_t taken = 0; ///< tasks, from the beginning
+    std::chrono::steady_clock::time_point last_taken{};
     std::size_t threads_max = 0;
     std::size_t threads = 0;
+    std::size_t coming = 0; ///< of them: started, and not here yet
     std::size_t idle = 0;
     bool calling = false; ///< a thread was called and has not come yet
     bool closing = false;
@@ -55,26 +61,26 @@ struct thread_pool::state {
     // One thread at a time is called: before it comes, those that are here may have done it all.
     [[nodiscard]] bool should_call() { return idle > 0 && !std::exchange(calling, true); }
 
-    // How many threads to add, going by how fast those that are here have got on since the task
-    // came whose turn is next.
+    // How many threads to add, going by how fast those that are here get on: since the task came
+    // whose turn is next, or if they have come to a halt, since then.
     [[nodiscard]] std::size_t missing() const
     {
-        if (waiting.empty())
+        if (waiting.empty() || coming > 0) // nobody knows yet how much help those are
             return 0;
+        const auto now = std::chrono::steady_clock::now();
         const auto& next = waiting.front();
-        const auto waited = std::chrono::steady_clock::now() - next.since;
-        if (waited < task_patience)
+        if (now - next.since < task_patience)
             return 0;
+        const auto taken_since = std::max<std::uint64_t>(taken - next.taken_before, 1);
+        const std::chrono::duration<double> for_each = std::max<std::chrono::duration<double>>(
+            (now - next.since) / taken_since, now - std::max(last_taken, next.since));
         const auto left = static_cast<double>(waiting.size());
-        const auto pace =
-            static_cast<double>(std::max<std::uint64_t>(taken - next.taken_before, 1));
-        const auto as_fast_as_needed =
-            std::chrono::duration<double>(waited) / queue_patience * left / pace;
-        if (as_fast_as_needed <= 1)
+        const auto too_slow = for_each * left / queue_patience; // so many times
+        if (too_slow <= 1)
             return 0;
-        const auto wanted_now = static_cast<double>(threads) * as_fast_as_needed;
-        const auto more = std::min(wanted_now - static_cast<double>(threads), left);
-        return std::min(threads_max - threads, static_cast<std::size_t>(std::ceil(more)));
+        const auto more = std::ceil(std::min(static_cast<double>(threads) * (too_slow - 1), left));
+        return std::min(
+            {threads_max - threads, static_cast<std::size_t>(more), std::max(threads, growth_min)});
     }
 
     bool has_come()
@@ -87,6 +93,7 @@ struct thread_pool::state {
     static void work(const std::shared_ptr<state>& shared)
     {
         std::unique_lock lock(shared->mutex);
+        --shared->coming;
         while (!shared->closing) {
             if (shared->waiting.empty()) {
                 ++shared->idle;
@@ -100,6 +107,7 @@ struct thread_pool::state {
             auto next = std::move(shared->waiting.front());
             shared->waiting.pop_front();
             ++shared->taken;
+            shared->last_taken = std::chrono::steady_clock::now();
             if (!shared->waiting.empty() && shared->should_call())
                 shared->wanted.notify_one();
             lock.unlock();
@@ -110,11 +118,13 @@ struct thread_pool::state {
         shared->wanted.notify_all();
     }
 
+    // Under the lock, for which the new threads wait.
     static void start_threads(const std::shared_ptr<state>& shared, std::size_t count)
     {
         for (std::size_t i = 0; i < count; ++i) {
-            ++shared->threads;
             std::thread([shared] { work(shared); }).detach();
+            ++shared->threads;
+            ++shared->coming;
         }
     }
 };
@@ -165,7 +175,11 @@ void thread_pool::grow()
     const auto missing = state_->missing();
     if (missing == 0)
         return;
-    state::start_threads(state_, missing);
+    try {
+        state::start_threads(state_, missing);
+    } catch (const std::system_error&) {
+        // The machine has no more threads to give: those that are here have to do.
+    }
     if (state_->idle > 0)
         state_->wanted.notify_all();
 }

@@ -23,12 +23,17 @@ public:
         ++claims;
         if (refuse_claims.load() > 0 && refuse_claims-- > 0)
             throw error(why.load(), "refused", {.retryable = true});
-        return real_.claim(who, how);
+        auto claimed = real_.claim(who, how);
+        claims_of_parked += how.unpark.empty() ? 0 : 1;
+        return claimed;
     }
     settle_result settle(const owner& who, std::span<const settlement> what) override
     {
         if (refuse_settlements.load() > 0 && refuse_settlements-- > 0)
             throw error(error_code::unavailable, "refused", {.retryable = true});
+        if (park_late && std::ranges::any_of(what, parks)) {
+            EXPECT_TRUE(eventually([&] { return claims_of_parked > 0; }));
+        }
         return real_.settle(who, what);
     }
     settle_result settle(transaction& tx, const owner& who,
@@ -76,7 +81,11 @@ public:
     enum class cut { none, before, after };
     std::atomic<cut> cut_at_commit = cut::none;
 
+    /// Whether messages are parked only after a claim has asked for them.
+    std::atomic<bool> park_late = false;
+
     std::atomic<int> claims = 0;
+    std::atomic<int> claims_of_parked = 0;
     std::atomic<int> looks = 0;
     std::atomic<int> refuse_claims = 0;
     std::atomic<int> refuse_settlements = 0;
@@ -85,6 +94,11 @@ public:
     std::atomic<error_code> why = error_code::unavailable;
 
 private:
+    static bool parks(const settlement& each)
+    {
+        return each.outcome.verdict == outcome::kind::park;
+    }
+
     runtime::outbox_source real_;
 };
 
@@ -92,12 +106,13 @@ class idle_workers : public worker_test {
 protected:
     template <typename Function>
     background run(const std::shared_ptr<counting_source>& from, Function handler,
-                   worker_options options = {}, run_options how = {})
+                   worker_options options = {}, run_options how = {},
+                   handler_options of_handler = {})
     {
         options.look_at_least_every = 120s; // longer than a test may take
         const auto shared = std::make_shared<const worker_options>(std::move(options));
         const auto table = std::make_shared<runtime::handler_table>();
-        table->add("*", {make(handler)}, {});
+        table->add("*", {make(handler)}, of_handler);
         return background([=](const stop_request& stop) {
             const owner carol{.token = "token of carol", .worker = "carol"};
             return runtime::dispatcher(
@@ -178,6 +193,18 @@ TEST_P(idle_workers, what_no_waiting_will_cure_is_thrown)
     source->why = error_code::schema_missing;
     auto running = run(source, [](const delivery_view&) { return done(); });
     EXPECT_EQ(thrown_by([&] { running.wait(); }).code(), error_code::schema_missing);
+}
+
+// Proves: I2, OUT-10
+TEST_P(idle_workers, a_topic_is_not_forgotten_while_its_messages_are_being_parked)
+{
+    const auto ids = add_many(4);
+    const auto source = std::make_shared<counting_source>(db());
+    source->park_late = true;
+    auto running = run(source, [](const delivery_view&) { return done(); }, {.concurrency = 3},
+                       {.until_empty = true}, {.concurrency = 1});
+    EXPECT_EQ(running.wait().done, ids.size());
+    EXPECT_GT(source->claims_of_parked, 0);
 }
 
 // Proves: OUT-19
