@@ -401,6 +401,11 @@ void dispatcher::rest(turn& now)
             with_->held.wait_until_empty(1s);
         return;
     }
+    // While it rests, its looks tell when there is something to reap.
+    struct whoever_wakes_up {
+        settler& watching;
+        ~whoever_wakes_up() { watching.reap_regularly(true); }
+    } const reaps_again{with_->settling};
     bell_->arm();
     now.armed = true;
     if (with_->for_others.exchange(false))
@@ -432,9 +437,7 @@ void dispatcher::rest(turn& now)
             at_most = std::min<duration>(at_most, 2ms);
         now.fruitless = 0;
         with_->settling.reap_regularly(everything_paused);
-        const bool rung = bell_->wait(at_most);
-        with_->settling.reap_regularly(true);
-        if (rung)
+        if (bell_->wait(at_most))
             return;
     }
 }
