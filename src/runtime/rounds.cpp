@@ -42,6 +42,9 @@ constexpr std::size_t hanging_per_place_max = 2;
 
 constexpr duration look_at_pauses_every = 1s;
 constexpr double seconds_of_a_day = 86'400;
+
+// To look at a file that is closed takes as long as to look at so many schemas.
+constexpr double looks_of_a_file = 10;
 constexpr duration failure_pause_first = 100ms;
 
 // All the places that a store may have are taken: another look after this long.
@@ -517,13 +520,15 @@ void rounds::note_haul(const entry_ptr& which, const station::errand& what,
 duration rounds::look_again_in(entry& e, const station::answer& said) const
 {
     const auto count = static_cast<std::int64_t>(entries_.size());
+    const auto rate = with_.serving.looks_per_second / (e.open_max > 0 ? looks_of_a_file : 1);
     const std::chrono::duration<double> all_once{
-        std::min(static_cast<double>(count) / with_.serving.looks_per_second, seconds_of_a_day)};
+        std::min(static_cast<double>(count) / rate, seconds_of_a_day)};
     duration pause = std::max(with_.worker.options->look_at_least_every,
                               std::chrono::duration_cast<duration>(all_once));
     // Stores that were looked at together are not looked at together again.
-    pause =
-        std::chrono::duration_cast<duration>(pause * (0.5 + with_.world.random->fraction() / 2));
+    const auto least = std::exchange(e.looked_at, true) ? 0.75 : 0.0;
+    pause = std::chrono::duration_cast<duration>(
+        pause * (least + (1 - least) * with_.world.random->fraction()));
     if (!e.line) {
         const auto cap = std::max(idle_pause_max, idle_pause_per_store * count);
         e.idle_pause = std::clamp(e.idle_pause * 2, first_idle_pause, cap);

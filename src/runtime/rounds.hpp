@@ -68,6 +68,7 @@ private:
         bool in_hand = false;
         bool leaving = false; ///< not listed any more
         bool seen_empty = false;
+        bool looked_at = false;
         bool slow = false;        ///< its last visit took too long
         std::size_t reserved = 0; ///< places, while it is visited and not for long
         std::size_t promised = 0; ///< of the run's limit, while it is visited

@@ -16,12 +16,8 @@ TEST(schemas, of_one_database_share_a_few_connections_and_wake_within_a_second)
     const std::size_t count = asked == nullptr ? 60 : std::stoul(asked);
     const char* lasting = std::getenv("POSTHORN_MANY_SECONDS");
     const std::size_t seconds = lasting == nullptr ? 3 : std::stoul(lasting);
-    const char* looked_at = std::getenv("POSTHORN_MANY_LOOK_SECONDS");
-    const std::size_t period =
-        looked_at == nullptr ? std::max<std::size_t>(count / 10, 1) : std::stoul(looked_at);
     schema_tenants all(count);
-    worker one(stores(all.list()), {},
-               {.looks_per_second = static_cast<double>(count) / static_cast<double>(period)});
+    worker one(stores(all.list()));
     tally seen;
     one.handle("orders", [&](const delivery_view& view) { seen.add(view.store()); });
     background running(one);
@@ -52,11 +48,11 @@ TEST(schemas, of_one_database_share_a_few_connections_and_wake_within_a_second)
         }
         worst_best = std::max(worst_best, best);
     }
-    std::printf("%zu idle schemas, each looked at every %zu s: %.2f %% of a core over %zu s, %.0f "
+    std::printf("%zu idle schemas: %.2f %% of a core over %zu s, %.0f "
                 "MiB, %zu descriptors, %ld connections, a "
                 "message begins after %.1f ms at most\n",
-                count, std::max<std::size_t>(period, 10), share * 100, seconds, resident_mib(),
-                open_descriptors(), static_cast<long>(all.connections()),
+                count, share * 100, seconds, resident_mib(), open_descriptors(),
+                static_cast<long>(all.connections()),
                 std::chrono::duration<double, std::milli>(worst).count());
     EXPECT_LE(share, 0.03);
     EXPECT_LE(worst_best, 1s);

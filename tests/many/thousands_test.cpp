@@ -53,13 +53,9 @@ TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes_withi
 {
     const auto count = asked_for("POSTHORN_MANY_STORES", 1'000);
     const auto seconds = asked_for("POSTHORN_MANY_SECONDS", 5);
-    // How often each store is looked at although it has not rung.
-    const auto looked_at_every = asked_for("POSTHORN_MANY_LOOK_SECONDS", count / 10);
     tenants all;
     const auto list = all.add_many(count);
-    worker one(
-        stores(list), {},
-        {.looks_per_second = static_cast<double>(count) / static_cast<double>(looked_at_every)});
+    worker one(stores(list));
     tally seen;
     one.handle("orders", [&](const delivery_view& view) { seen.add(view.store()); });
     const auto began = clock::now();
@@ -84,11 +80,11 @@ TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes_withi
         some.push_back(list[i * 7919 % count].name);
     const auto times =
         times_to_begin(all, some, [&](const std::string& name) { return seen.of(name); });
-    std::printf("%zu idle stores, each looked at every %zu s: all looked at after %.1f s, then "
+    std::printf("%zu idle stores: all looked at after %.1f s, then "
                 "%.2f %% of a core over %zu s, %.0f MiB, %zu descriptors, %zu threads, a message "
                 "begins after %.1f ms at most\n",
-                count, looked_at_every, std::chrono::duration<double>(all_idle - began).count(),
-                share * 100, seconds, resident_mib(), open_descriptors(), one.status().threads,
+                count, std::chrono::duration<double>(all_idle - began).count(), share * 100,
+                seconds, resident_mib(), open_descriptors(), one.status().threads,
                 std::chrono::duration<double, std::milli>(times.worst).count());
     EXPECT_LE(share, 0.03);
     EXPECT_LE(resident_mib(), 256);
