@@ -25,7 +25,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 
+#include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -37,6 +39,13 @@
 namespace posthorn {
 namespace runtime {
 
+/// Where coroutines live: an executor, and what must stay for as long as somebody holds a copy of
+/// it.
+struct coroutine_home {
+    boost::asio::any_io_executor executor;
+    std::shared_ptr<void> kept = {};
+};
+
 /// The threads that a worker's coroutines share, unless they run on an executor of their own.
 class coroutine_threads {
 public:
@@ -45,7 +54,7 @@ public:
     coroutine_threads()
     {
         for (int i = 0; i < count; ++i)
-            threads_.emplace_back([context = context_] { context->run(); });
+            threads_.emplace_back([context = context_] { context->serve(); });
     }
     coroutine_threads(const coroutine_threads&) = delete;
     coroutine_threads& operator=(const coroutine_threads&) = delete;
@@ -62,12 +71,31 @@ public:
         }
     }
 
-    [[nodiscard]] boost::asio::any_io_executor executor() { return context_->get_executor(); }
+    [[nodiscard]] coroutine_home home() const
+    {
+        return {.executor = context_->get_executor(), .kept = context_};
+    }
 
 private:
-    // Shared with the threads, one of which may outlive this.
-    std::shared_ptr<boost::asio::io_context> context_ =
-        std::make_shared<boost::asio::io_context>(count);
+    /// Work that is left when its threads end is dropped then: it may be all that still holds an
+    /// executor, and with it the context.
+    class context : public boost::asio::io_context {
+    public:
+        context() : io_context(count) {}
+
+        void serve()
+        {
+            run();
+            if (--serving_ == 0)
+                shutdown();
+        }
+
+    private:
+        std::atomic<int> serving_ = count;
+    };
+
+    // Shared with the threads, one of which may outlive this, and with all copies of the executor.
+    std::shared_ptr<context> context_ = std::make_shared<context>();
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
         context_->get_executor()};
     std::vector<std::thread> threads_;
@@ -75,9 +103,9 @@ private:
 
 /// Carries a stop request over to a coroutine. Lives as long as the coroutine does.
 struct coroutine_leash {
-    explicit coroutine_leash(boost::asio::any_io_executor on)
-        : strand(context_executor(boost::asio::make_strand(std::move(on)),
-                                  carried_context::memory::latest))
+    explicit coroutine_leash(coroutine_home at)
+        : strand(context_executor(boost::asio::make_strand(std::move(at.executor)),
+                                  carried_context::memory::latest, std::move(at.kept)))
     {}
 
     boost::asio::any_io_executor strand; ///< which carries the ambient correlation along
@@ -86,10 +114,10 @@ struct coroutine_leash {
 };
 
 template <typename Result, typename Begin>
-void run_coroutine(boost::asio::any_io_executor on, const delivery_view& which,
-                   any_handler::ended ended, Begin begin)
+void run_coroutine(coroutine_home at, const delivery_view& which, any_handler::ended ended,
+                   Begin begin)
 {
-    auto leash = std::make_shared<coroutine_leash>(std::move(on));
+    auto leash = std::make_shared<coroutine_leash>(std::move(at));
     // The signal belongs to the strand: it is given there.
     leash->on_stop.emplace(which.stop_token(), [weak = std::weak_ptr(leash)] {
         if (const auto alive = weak.lock())
@@ -124,7 +152,14 @@ struct handler_of_result<boost::asio::awaitable<Result>> {
     static any_handler::asynchronous make(Function function, shared_services& services)
     {
         auto threads = services.get<coroutine_threads>();
-        return on([threads] { return threads->executor(); }, std::move(function));
+        // The coroutine refers to the function it was made by: both stay until the last one ends.
+        auto shared = std::make_shared<Function>(std::move(function));
+        return [shared, threads](delivery_view which, any_handler::ended ended) {
+            run_coroutine<Result>(threads->home(), which, std::move(ended),
+                                  [shared, which]() -> boost::asio::awaitable<Result> {
+                                      return std::invoke(*shared, which);
+                                  });
+        };
     }
 
     /// The value is decoded inside the coroutine, and lives as long as it does.
@@ -141,20 +176,6 @@ struct handler_of_result<boost::asio::awaitable<Result>> {
                     co_return co_await std::invoke(*shared, value);
             },
             services);
-    }
-
-    template <typename Executor, typename Function>
-    static any_handler::asynchronous on(Executor executor, Function function)
-    {
-        // The coroutine refers to the function it was made by: both stay until the last one ends.
-        auto shared = std::make_shared<Function>(std::move(function));
-        return [shared, executor = std::move(executor)](delivery_view which,
-                                                        any_handler::ended ended) {
-            run_coroutine<Result>(executor(), which, std::move(ended),
-                                  [shared, which]() -> boost::asio::awaitable<Result> {
-                                      return std::invoke(*shared, which);
-                                  });
-        };
     }
 };
 

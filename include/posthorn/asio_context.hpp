@@ -56,9 +56,12 @@ private:
 /// Runs everything on another executor, in the context where it was begun.
 class context_executor {
 public:
-    context_executor(boost::asio::any_io_executor inner, carried_context::memory which)
+    /// Every copy keeps `home` alive, where `inner` lives: somebody who lets a coroutine go on may
+    /// still be about to leave its executor when the coroutine, and with it the worker, has ended.
+    context_executor(boost::asio::any_io_executor inner, carried_context::memory which,
+                     std::shared_ptr<void> home = {})
         : parts_(std::make_shared<const parts>(
-              std::move(inner),
+              std::move(home), std::move(inner),
               std::make_shared<carried_context>(correlation_scope::current(), which)))
     {}
 
@@ -111,11 +114,17 @@ public:
 
 private:
     struct parts {
-        parts(boost::asio::any_io_executor on, std::shared_ptr<carried_context> by,
-              std::shared_ptr<correlation> in = {}, bool is_known = false)
-            : inner(std::move(on)), shared(std::move(by)), begun_in(std::move(in)), knows(is_known)
+        parts(std::shared_ptr<void> at, boost::asio::any_io_executor on,
+              std::shared_ptr<carried_context> by, std::shared_ptr<correlation> in = {},
+              bool is_known = false)
+            : home(std::move(at)),
+              inner(std::move(on)),
+              shared(std::move(by)),
+              begun_in(std::move(in)),
+              knows(is_known)
         {}
 
+        std::shared_ptr<void> home; // shared with all copies; first, as it must go last
         boost::asio::any_io_executor inner;
         std::shared_ptr<carried_context> shared; // by all copies of the executor
         std::shared_ptr<correlation> begun_in;   // shared with the scope it came from
@@ -141,10 +150,10 @@ private:
         constexpr bool begins =
             std::same_as<Property, tracked> || std::same_as<Property, preferably>;
         if (begins && is_inside())
-            return context_executor(std::make_shared<const parts>(std::move(inner), parts_->shared,
-                                                                  begun_here(), true));
-        return context_executor(std::make_shared<const parts>(std::move(inner), parts_->shared,
-                                                              parts_->begun_in, parts_->knows));
+            return context_executor(std::make_shared<const parts>(
+                parts_->home, std::move(inner), parts_->shared, begun_here(), true));
+        return context_executor(std::make_shared<const parts>(
+            parts_->home, std::move(inner), parts_->shared, parts_->begun_in, parts_->knows));
     }
 
     // Shared, so that a copy is small enough for Asio to keep without an allocation of its own.

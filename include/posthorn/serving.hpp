@@ -28,6 +28,11 @@ struct serving_options {
     /// all of it if there is one store.
     std::size_t concurrency_per_store = 0;
 
+    /// A store that rings is looked at all the same, should a ring be lost: so many of them a
+    /// second, or each every `worker_options::look_at_least_every` if that is less often. Files,
+    /// which must be opened for it, a tenth as often; their times are compared every ten seconds.
+    double looks_per_second = 10;
+
     /// A store that fails is left alone: shortly at first, and longer each time, up to this.
     duration failure_pause_max = std::chrono::seconds{30};
 };

@@ -152,6 +152,12 @@ bool is_key(std::string_view text) noexcept
 
 void check_message(const message& what, const enqueue_options& how, const limits& bounds)
 {
+    check_message(what, how, how.headers, bounds);
+}
+
+void check_message(const message& what, const enqueue_options& how, const headers& values,
+                   const limits& bounds)
+{
     if (what.topic.empty())
         refuse("the topic is empty; it needs 1 to 255 bytes");
     check_topic(what.topic);
@@ -166,7 +172,7 @@ void check_message(const message& what, const enqueue_options& how, const limits
     if (how.id && how.id->is_nil())
         refuse("the message id is the nil UUID");
     check_times(how);
-    check_headers(how.headers, bounds.headers_bytes_max);
+    check_headers(values, bounds.headers_bytes_max);
 }
 
 void check_start_window(const enqueue_options& how, timestamp now)

@@ -11,6 +11,10 @@ namespace posthorn::core {
 /// Throws: `error` with `invalid_argument`, naming what is wrong and what would be right.
 void check_message(const message& what, const enqueue_options& how, const limits& bounds);
 
+/// The same with other headers than the options have.
+void check_message(const message& what, const enqueue_options& how, const headers& values,
+                   const limits& bounds);
+
 /// Refuses a topic that no message could have; an empty one may stand for something else.
 void check_topic(std::string_view topic);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,9 +40,11 @@ public:
     contract::new_message operator()(const to_check& each, std::string& headers_json) const
     {
         const auto& how = each.how;
-        core::check_message(each.what, how, bounds_);
+        const auto copied = without_number(each);
+        const auto& values = copied ? *copied : how.headers;
+        core::check_message(each.what, how, values, bounds_);
         core::check_start_window(how, now_);
-        headers_json = json_of(how.headers, each.own);
+        headers_json = json_of(values, each.own);
         contract::new_message result{.id = how.id,
                                      .topic = each.what.topic,
                                      .payload = each.what.payload,
@@ -68,6 +71,21 @@ public:
     }
 
 private:
+    // A handler may pass on the headers of what it handles, and a publisher may have numbered that:
+    // the number is not that of the new message. Nothing: there is none.
+    [[nodiscard]] std::optional<headers> without_number(const to_check& each) const
+    {
+        if (!scope_ || scope_->cause().empty() || each.own != nullptr)
+            return std::nullopt;
+        const auto& given = each.how.headers;
+        const auto found = given.find(std::string(header::correlation_sequence));
+        if (found == given.end())
+            return std::nullopt;
+        auto rest = given;
+        rest.erase(found->first);
+        return rest;
+    }
+
     // Two views into the scope: nothing is copied, and no header is added.
     void inherit(contract::new_message& into) const
     {

@@ -29,9 +29,12 @@ public:
                         [&] { return postgres::make_schemas(how_.open, how_.connections_max); })
                 .way_to(url);
         (void)migration_sql(url); // a URL that names no store says so now
-        return {.open = [open = open_, options = how_.open, url] {
-            return open->get(url, {}, [&] { return posthorn::open(url, options).share(); });
-        }};
+        return {.open =
+                    [open = open_, options = how_.open, url] {
+                        return open->get(url, {},
+                                         [&] { return posthorn::open(url, options).share(); });
+                    },
+                .open_max = how_.open_files_max};
     }
 
 private:

@@ -18,6 +18,9 @@ using namespace std::chrono_literals;
 constexpr duration places_patience_min = 1ms;
 constexpr duration places_patience_max = 20ms;
 
+// A claim that takes longer than this leaves the places that it asked for to others.
+constexpr duration places_kept_max = 50ms;
+
 // Something is due, but somebody else has it in hand: ask again after this long, and longer.
 constexpr duration pause_elsewhere = 10ms;
 
@@ -27,13 +30,21 @@ constexpr duration first_idle_pause = 5ms;
 constexpr duration idle_pause_max = 500ms;
 constexpr duration idle_pause_per_store = 1ms;
 
-// Those that ring are looked at all the same, about ten of them a second.
-constexpr duration look_pause_per_store = 100ms;
+// A store is busy for long, and need not ring, when so many visits in a row brought something.
+constexpr int busy_for_long = 2;
+
+// When more stores are busy than can be open, one that is open is claimed from so often before it
+// makes room for another: opening takes as long as a few claims.
+constexpr int claims_while_open = 10;
 
 // Stores that share a server wait for it together: this many visits.
 constexpr std::size_t hanging_per_place_max = 2;
 
 constexpr duration look_at_pauses_every = 1s;
+constexpr double seconds_of_a_day = 86'400;
+
+// To look at a file that is closed takes as long as to look at so many schemas.
+constexpr double looks_of_a_file = 10;
 constexpr duration failure_pause_first = 100ms;
 
 // All the places that a store may have are taken: another look after this long.
@@ -156,8 +167,9 @@ rounds::time rounds::next_time(time now) const
         next = std::min(next, timers_.begin()->first);
     next = std::min(next, refresh_at_);
     for (const auto& each : in_flight_) // when it begins to hang, another can be sent
-        if (const auto limit = each->visit_began + with_.serving.time_budget; limit > now)
-            next = std::min(next, limit);
+        for (const duration limit : {places_kept_max, with_.serving.time_budget})
+            if (each->visit_began + limit > now)
+                next = std::min<time>(next, each->visit_began + limit);
     if (visits_->threads() < in_flight_.size() || with_.worker.means.threads->has_waiting())
         next = std::min<time>(next, now + 300us);
     if (short_since_ != time{})
@@ -180,11 +192,15 @@ std::size_t rounds::left_of_limit() const
 }
 
 // The places that a visit had for what it would bring.
+void rounds::give_back_places(entry& which)
+{
+    busy_places_ -= static_cast<std::int64_t>(std::exchange(which.reserved, 0));
+}
+
 void rounds::give_back(entry& which)
 {
-    const auto places = static_cast<std::int64_t>(std::exchange(which.reserved, 0));
-    busy_places_ -= places;
-    claimed_ -= places;
+    give_back_places(which);
+    claimed_ -= static_cast<std::int64_t>(std::exchange(which.promised, 0));
 }
 
 bool rounds::hangs(const entry& which, time now) const
@@ -192,13 +208,16 @@ bool rounds::hangs(const entry& which, time now) const
     return which.in_hand && now - which.visit_began >= with_.serving.time_budget;
 }
 
-// Hanging visits have threads of their own, but not without end; and no places. If one of them
-// brings something after all, it is a little more than fits, and waits for a thread.
+// Hanging visits have threads of their own, but not without end; and no places, which even a slow
+// one does not keep for long. If it brings something after all, it is a little more than fits, and
+// waits for a thread.
 bool rounds::may_send(time now)
 {
     std::size_t hanging = 0;
     hanging_at_.clear();
     for (const auto& each : in_flight_) {
+        if (now - each->visit_began >= places_kept_max && with_.worker.options->concurrency > 1)
+            give_back_places(*each);
         if (!hangs(*each, now))
             continue;
         ++hanging;
@@ -237,7 +256,27 @@ rounds::entry_ptr rounds::next_with_chores()
 bool rounds::quiet_enough() const
 {
     return with_.worker.means.limits->messages == 0 &&
-           std::ranges::none_of(in_flight_, [](const auto& each) { return each->reserved > 0; });
+           std::ranges::none_of(in_flight_, [](const auto& each) { return each->promised > 0; });
+}
+
+// A busy store stays open between visits, unless so many are busy that others need the room.
+bool rounds::keeps_open(const entry& which) const
+{
+    return which.open_max == 0 || busy_stores_ * 2 <= which.open_max;
+}
+
+bool rounds::stays_with(const entry& which) const
+{
+    return !keeps_open(which) && which.busy > 0 && which.claims < claims_while_open;
+}
+
+void rounds::set_busy(entry& which, int visits)
+{
+    if (which.open_max > 0) {
+        busy_stores_ += visits > 0 ? 1 : 0;
+        busy_stores_ -= which.busy > 0 ? 1 : 0;
+    }
+    which.busy = visits;
 }
 
 duration rounds::patience_for_places() const
@@ -304,8 +343,8 @@ rounds::entry_ptr rounds::next_to_claim()
     short_since_ = {};
     std::vector<store_view> views;
     std::vector<entry_ptr> behind;
-    views.reserve(ready_.size());
-    behind.reserve(ready_.size());
+    views.reserve(ready_.size() + 1);
+    behind.reserve(ready_.size() + 1);
     for (const auto& [position, each] : ready_) {
         if (is_out_of_reach(*each))
             continue;
@@ -315,16 +354,41 @@ rounds::entry_ptr rounds::next_to_claim()
                          .lag = each->busy > 0 ? each->lag + waited : waited});
         behind.push_back(each);
     }
+    if (const auto last = last_in_hand(now)) {
+        const auto place =
+            std::ranges::lower_bound(views, last->position, {}, &store_view::position);
+        behind.insert(behind.begin() + (place - views.begin()), last);
+        views.insert(place, {.name = last->what.name, .position = last->position, .lag = {}});
+    }
+    return choose_of(std::move(views), std::move(behind));
+}
+
+// A strategy may want to stay with the store that was chosen last: what it gives this time is known
+// in a moment. Nothing: it is not visited now, or takes its time.
+rounds::entry_ptr rounds::last_in_hand(time now) const
+{
+    const auto found = last_ ? by_name_.find(*last_) : by_name_.end();
+    const auto which = found == by_name_.end() ? nullptr : entries_.at(found->second);
+    const bool soon =
+        which && which->in_hand && now - which->visit_began < with_.serving.time_budget / 4;
+    return soon && !is_out_of_reach(*which) ? which : nullptr;
+}
+
+// The strategy's choice among those that have a free place; the one in hand is waited for.
+rounds::entry_ptr rounds::choose_of(std::vector<store_view> views, std::vector<entry_ptr> behind)
+{
     while (!views.empty()) {
-        const auto chosen = with_.serving.strategy.select_next(
+        auto strategy = with_.serving.strategy; // which must not count a turn that is not taken
+        const auto chosen = strategy.select_next(
             views, last_ ? std::optional<std::string_view>(*last_) : std::nullopt, last_count_);
-        if (!chosen || *chosen >= views.size())
+        if (!chosen || *chosen >= views.size() || behind[*chosen]->in_hand)
             return nullptr;
+        with_.serving.strategy = std::move(strategy);
         const auto which = behind[*chosen];
         if (room_for(*which) > 0)
             return which;
         // Its share of the places is in use.
-        which->look_at = now + share_pause;
+        which->look_at = clock::now() + share_pause;
         which->rung = false;
         plan(which);
         views.erase(views.begin() + static_cast<std::ptrdiff_t>(*chosen));
@@ -338,15 +402,20 @@ bool rounds::send_visits()
     bool sent = false;
     while (may_send(clock::now())) {
         if (const auto which = next_with_chores()) {
-            // Claims are for the strategy to give; unless there is nobody else.
-            const bool also = ready_.size() == 1 && ready_.contains(which->position) &&
-                              !quiet_for_ && with_.worker.options->concurrency > 1;
+            // Claims are for the strategy to give; unless there is nobody else, or opening this
+            // store once more would cost more than the others' turn is worth.
+            const bool also = (ready_.size() == 1 || stays_with(*which)) &&
+                              ready_.contains(which->position) && !quiet_for_ &&
+                              with_.worker.options->concurrency > 1;
             const auto places = also ? room_for(*which) : 0;
             send(which, {.claim = places > 0,
                          .room = places,
                          .others_run = !quiet_enough(),
                          .closing = ending_.closing});
         } else if (const auto next = next_to_claim()) {
+            next->claims = 0;
+            last_ = next->what.name;
+            last_count_ = 1; // it has been hoped for, and will be counted
             const bool hurried = quiet_for_ && clock::now() - quiet_since_ >= patience_for_quiet;
             send(next, {.claim = true,
                         .room = room_for(*next),
@@ -367,14 +436,18 @@ void rounds::send(const entry_ptr& which, const station::errand& what)
     e.chores = false;
     e.rung_again = false;
     e.visit_began = clock::now();
-    if (what.claim)
+    if (what.claim) {
         e.rung = false;
+        e.claims = std::min(e.claims + 1, claims_while_open);
+    }
     ready_.erase(e.position); // one visit at a time
     in_flight_.insert(which);
-    e.reserved = what.room; // what is not taken is given back
+    e.reserved = e.promised = what.room; // what is not taken is given back
     busy_places_ += static_cast<std::int64_t>(what.room);
     claimed_ += static_cast<std::int64_t>(what.room);
-    visits_->submit({[to = mail_, at = e.at, position = e.position, what] {
+    auto errand = what;
+    errand.keep_open = keeps_open(e);
+    visits_->submit({[to = mail_, at = e.at, position = e.position, what = errand] {
         to->post(mailbox::visited{.position = position, .errand = what, .answer = at->visit(what)});
     }});
 }
@@ -403,6 +476,10 @@ void rounds::read(const mailbox::visited& what)
         note_success(e, took);
     if (what.errand.claim)
         note_haul(which, what.errand, said);
+    else if (how_->until_empty)
+        e.rung = true; // what was in hand may have been the last: look
+    if (said.for_others && e.line)
+        e.line->ring_others();
     e.rung = e.rung || e.rung_again;
     plan(which);
 }
@@ -411,21 +488,21 @@ void rounds::note_haul(const entry_ptr& which, const station::errand& what,
                        const station::answer& said)
 {
     auto& e = *which;
-    last_ = e.what.name;
-    last_count_ = said.claimed;
+    if (last_ == e.what.name)
+        last_count_ = said.claimed;
     if (said.failure) {
         e.rung = true; // when its breaker closes
-        e.busy = 0;
+        set_busy(e, 0);
         return;
     }
     e.lag = said.lag;
-    e.busy = said.more ? e.busy + 1 : 0;
+    set_busy(e, said.more ? std::min(e.busy + 1, busy_for_long + 1) : 0);
     e.seen_empty = said.empty && !said.more && !e.rung_again;
     e.look_at = time::max();
     if (said.more && what.room > 0) {
         e.rung = true;
         e.idle_pause = {};
-        if (e.line && e.busy == 2)
+        if (e.line && e.busy == busy_for_long)
             e.line->rest(false);
     } else {
         e.look_at = clock::now() + look_again_in(e, said);
@@ -443,8 +520,15 @@ void rounds::note_haul(const entry_ptr& which, const station::errand& what,
 duration rounds::look_again_in(entry& e, const station::answer& said) const
 {
     const auto count = static_cast<std::int64_t>(entries_.size());
-    duration pause =
-        std::max(with_.worker.options->look_at_least_every, look_pause_per_store * count);
+    const auto rate = with_.serving.looks_per_second / (e.open_max > 0 ? looks_of_a_file : 1);
+    const std::chrono::duration<double> all_once{
+        std::min(static_cast<double>(count) / rate, seconds_of_a_day)};
+    duration pause = std::max(with_.worker.options->look_at_least_every,
+                              std::chrono::duration_cast<duration>(all_once));
+    // Stores that were looked at together are not looked at together again.
+    const auto least = std::exchange(e.looked_at, true) ? 0.75 : 0.0;
+    pause = std::chrono::duration_cast<duration>(
+        pause * (least + (1 - least) * with_.world.random->fraction()));
     if (!e.line) {
         const auto cap = std::max(idle_pause_max, idle_pause_per_store * count);
         e.idle_pause = std::clamp(e.idle_pause * 2, first_idle_pause, cap);

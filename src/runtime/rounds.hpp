@@ -68,9 +68,13 @@ private:
         bool in_hand = false;
         bool leaving = false; ///< not listed any more
         bool seen_empty = false;
+        bool looked_at = false;
         bool slow = false;        ///< its last visit took too long
-        std::size_t reserved = 0; ///< places, while it is visited
+        std::size_t reserved = 0; ///< places, while it is visited and not for long
+        std::size_t promised = 0; ///< of the run's limit, while it is visited
+        std::size_t open_max = 0; ///< stores of its kind that stay open; 0: it costs nothing
         int busy = 0;             ///< visits in a row that brought something
+        int claims = 0;           ///< since the strategy chose it
         int failures = 0;         ///< in a row
         std::string last_error;
         time visit_began{};
@@ -110,16 +114,22 @@ private:
     entry_ptr next_with_chores();
     entry_ptr next_to_claim();
     entry_ptr next_in_quiet();
+    [[nodiscard]] entry_ptr last_in_hand(time now) const;
+    entry_ptr choose_of(std::vector<store_view> views, std::vector<entry_ptr> behind);
     [[nodiscard]] duration patience_for_places() const;
     [[nodiscard]] std::size_t room() const;
     [[nodiscard]] std::size_t room_for(const entry& which) const;
     [[nodiscard]] std::size_t free_places() const;
     [[nodiscard]] std::size_t left_of_limit() const;
+    void give_back_places(entry& which);
     void give_back(entry& which);
     [[nodiscard]] bool may_send(time now);
     [[nodiscard]] bool hangs(const entry& which, time now) const;
     [[nodiscard]] bool is_out_of_reach(const entry& which) const;
     [[nodiscard]] bool quiet_enough() const;
+    [[nodiscard]] bool keeps_open(const entry& which) const;
+    [[nodiscard]] bool stays_with(const entry& which) const;
+    void set_busy(entry& which, int visits);
     void send(const entry_ptr& which, const station::errand& what);
     void note_failure(entry& which, const std::string& why);
     void note_success(entry& which, duration took);
@@ -154,10 +164,11 @@ private:
     std::map<std::string, std::size_t> hanging_at_; ///< visits, by the place that they share
     std::int64_t busy_places_ = 0;    ///< below zero for as long as a visit has not told what began
     std::int64_t claimed_ = 0;        ///< of the run's limit
+    std::size_t busy_stores_ = 0;     ///< of those for which being open costs something
     duration visit_takes_{};          ///< of late, on average
     time short_since_{};              ///< since when there are places, but few
-    std::optional<std::string> last_; ///< the store of the last visit that claimed
-    std::size_t last_count_ = 0;
+    std::optional<std::string> last_; ///< the store that the strategy chose last
+    std::size_t last_count_ = 0;      ///< what it gave
     entry_ptr quiet_for_;
     time quiet_since_{};
     time refresh_at_ = time::max();

@@ -162,9 +162,11 @@ void rounds::close(lock& guard)
             plan(each);
     }
     for (;;) {
-        const bool left = std::ranges::any_of(
-            entries_, [](const auto& each) { return each.second->chores || each.second->in_hand; });
-        if (!left || clock::now() >= end)
+        const auto now = clock::now();
+        const bool left = std::ranges::any_of(entries_, [&](const auto& each) {
+            return each.second->chores || (each.second->in_hand && !hangs(*each.second, now));
+        });
+        if (!left || now >= end)
             return;
         step(guard, 10ms);
     }
@@ -218,6 +220,7 @@ void rounds::add_store(const named_store& which)
     made->position = position;
     made->what = which;
     made->place = way.place;
+    made->open_max = way.open_max;
     const auto ring = [to = mail_, position] { to->post(mailbox::rung{position}); };
     made->at = std::make_shared<station>(
         which.name,
@@ -272,6 +275,7 @@ void rounds::forget_gone()
             continue;
         }
         past_ += e.at->so_far();
+        set_busy(e, 0);
         if (e.timer != time::max())
             timers_.erase({e.timer, e.position});
         e.chores = false;

@@ -99,7 +99,8 @@ station::answer station::visit(const errand& what) noexcept
     }
     if (const auto with = current()) {
         result.chores = with->held.until_chores();
-        if (with->held.is_empty() && !result.more)
+        result.for_others = with->for_others.exchange(false);
+        if (with->held.is_empty() && !(result.more && what.keep_open))
             let_go();
     }
     return result;

@@ -50,7 +50,8 @@ public:
         std::size_t room = 0;
         bool others_run = false;
         bool out_of_patience = false;
-        bool closing = false; ///< the worker ends: settle what there is
+        bool closing = false;   ///< the worker ends: settle what there is
+        bool keep_open = false; ///< if there is more to claim
     };
 
     struct answer {
@@ -65,6 +66,7 @@ public:
         std::optional<duration> next = {};   ///< until something will be due by itself
         std::optional<duration> chores = {}; ///< until something must be settled or renewed
         bool has_pauses = false;
+        bool for_others = false; ///< something was put aside that another worker may want
     };
 
     /// Threads: one at a time.

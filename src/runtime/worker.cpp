@@ -46,9 +46,10 @@ worker_options checked(worker_options options)
 serving_options checked(serving_options how)
 {
     if (how.visits_at_once == 0 || how.time_budget <= duration::zero() ||
-        how.failure_pause_max <= duration::zero())
+        how.failure_pause_max <= duration::zero() || !(how.looks_per_second > 0))
         throw error(error_code::invalid_argument,
-                    "visits_at_once, time_budget and failure_pause_max must be more than zero");
+                    "visits_at_once, time_budget, failure_pause_max and looks_per_second must be "
+                    "more than zero");
     return how;
 }
 

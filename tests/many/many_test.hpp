@@ -98,7 +98,9 @@ class locker {
 public:
     explicit locker(const std::string& path)
     {
-        if (sqlite3_open(path.c_str(), &db_) != SQLITE_OK || !run("BEGIN IMMEDIATE"))
+        // Whoever has just been let go may still write.
+        if (sqlite3_open(path.c_str(), &db_) != SQLITE_OK ||
+            sqlite3_busy_timeout(db_, 30'000) != SQLITE_OK || !run("BEGIN IMMEDIATE"))
             throw std::runtime_error("cannot lock " + path);
     }
     locker(const locker&) = delete;

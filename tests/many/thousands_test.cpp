@@ -1,9 +1,10 @@
-// A thousand SQLite files: what they cost while nothing happens, and what a few bad ones cost the
-// others. POSTHORN_MANY_STORES and POSTHORN_MANY_SECONDS make it more of them, and longer.
+// A thousand SQLite files: what they cost while nothing happens, and what a few bad ones cost each
+// of the others. POSTHORN_MANY_… make it more of them, and longer.
 #include "many/many_test.hpp"
 #include "many/process_cost.hpp"
 
-#include <atomic>
+#include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,19 +19,33 @@ std::size_t asked_for(const char* variable, std::size_t otherwise)
     return text == nullptr ? otherwise : std::stoul(text);
 }
 
-/// How long each of these stores takes to begin a message that is sent to it.
-std::vector<duration> times_to_begin(const tenants& all, const std::vector<std::string>& names,
-                                     const std::function<std::size_t(const std::string&)>& handled)
+/// How long each of these stores takes to begin a message that is sent to it. Whatever else the
+/// machine does may delay one message; a store that is slow by itself is slow each time.
+struct starts {
+    duration worst{};      ///< of all
+    duration worst_best{}; ///< of each store's quickest
+    std::size_t sent = 0;
+};
+
+starts times_to_begin(const tenants& all, const std::vector<std::string>& names,
+                      const std::function<std::size_t(const std::string&)>& handled)
 {
-    std::vector<duration> times;
+    starts result;
     for (const auto& each : names) {
-        const auto before = handled(each);
-        all.send(each);
-        const auto sent = clock::now();
-        EXPECT_TRUE(eventually([&] { return handled(each) > before; })) << each;
-        times.push_back(std::chrono::duration_cast<duration>(clock::now() - sent));
+        auto best = duration::max();
+        for (int attempt = 0; attempt < 3 && best > 1s; ++attempt) {
+            const auto before = handled(each);
+            all.send(each);
+            ++result.sent;
+            const auto sent = clock::now();
+            EXPECT_TRUE(eventually([&] { return handled(each) > before; })) << each;
+            const auto took = std::chrono::duration_cast<duration>(clock::now() - sent);
+            best = std::min(best, took);
+            result.worst = std::max(result.worst, took);
+        }
+        result.worst_best = std::max(result.worst_best, best);
     }
-    return times;
+    return result;
 }
 
 // Proves: MDB-07
@@ -65,109 +80,112 @@ TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes_withi
         some.push_back(list[i * 7919 % count].name);
     const auto times =
         times_to_begin(all, some, [&](const std::string& name) { return seen.of(name); });
-    const auto worst = std::ranges::max(times);
-    std::printf("%zu idle stores: all looked at after %.1f s, %.2f %% of a core, %.0f MiB, "
-                "%zu descriptors, %zu threads, a message begins after %.1f ms at most\n",
+    std::printf("%zu idle stores: all looked at after %.1f s, then "
+                "%.2f %% of a core over %zu s, %.0f MiB, %zu descriptors, %zu threads, a message "
+                "begins after %.1f ms at most\n",
                 count, std::chrono::duration<double>(all_idle - began).count(), share * 100,
-                resident_mib(), open_descriptors(), one.status().threads,
-                std::chrono::duration<double, std::milli>(worst).count());
+                seconds, resident_mib(), open_descriptors(), one.status().threads,
+                std::chrono::duration<double, std::milli>(times.worst).count());
     EXPECT_LE(share, 0.03);
     EXPECT_LE(resident_mib(), 256);
     EXPECT_LE(open_descriptors(), 1'024U);
-    EXPECT_LE(worst, 1s);
-    EXPECT_EQ(running.end().done, some.size());
+    EXPECT_LE(times.worst_best, 1s);
+    EXPECT_EQ(running.end().done, times.sent);
 }
 
-/// Handles messages that come to all live stores at a steady pace, and says how many each got
-/// through.
-struct pace {
-    double messages_per_second = 0;
-    std::size_t slowest = 0; ///< of the live stores
-};
+/// When each store had got through what it had, in seconds.
+using finish_times = std::map<std::string, double>;
 
-pace work_for(const tenants& all, const std::vector<named_store>& list,
-              const std::vector<std::string>& live, std::chrono::seconds length)
+finish_times drain(const tenants& all, const std::vector<named_store>& list,
+                   const std::vector<std::string>& live, std::size_t each)
 {
-    worker one(stores(list), {.concurrency = 64}, {.time_budget = 100ms, .failure_pause_max = 5s});
-    tally seen;
-    one.handle("orders", [&](const delivery_view& view) { seen.add(view.store()); });
-    // More stores than may be open at once are slower, and need fewer.
-    const std::size_t per_second = live.size() > 128 ? 10'000 : 100'000;
-    const auto enough = static_cast<std::size_t>(length.count()) * per_second / live.size() + 50;
-    for (const auto& each : live)
-        all.send_many(each, enough);
-    const auto began = clock::now();
+    for (const auto& name : live)
+        all.send_many(name, each);
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, std::size_t> left;
+    for (const auto& name : live)
+        left[name] = each;
+    finish_times finished;
+    clock::time_point began;
+    worker one(stores(list)); // as anybody would make it
+    one.handle("orders", [&](const delivery_view& view) {
+        const std::lock_guard lock(mutex);
+        const auto found = left.find(view.store());
+        if (found == left.end() || --found->second > 0)
+            return;
+        finished[view.store()] = std::chrono::duration<double>(clock::now() - began).count();
+        if (finished.size() == live.size())
+            changed.notify_all();
+    });
+    began = clock::now();
     background running(one);
-    environment::system().clock->pause(length);
-    const auto counts = seen.all();
-    const auto took = std::chrono::duration<double>(clock::now() - began).count();
+    {
+        std::unique_lock lock(mutex);
+        EXPECT_TRUE(changed.wait_for(lock, 250s, [&] { return finished.size() == live.size(); }))
+            << finished.size() << " of " << live.size() << " stores have ended";
+    }
     running.stop();
     running.stop_now();
     running.wait();
-    pace result;
-    std::size_t sum = 0;
-    result.slowest = SIZE_MAX;
-    for (const auto& each : live) {
-        const auto found = counts.find(each);
-        const auto handled = found == counts.end() ? 0 : found->second;
-        sum += handled;
-        result.slowest = std::min(result.slowest, handled);
-    }
-    result.messages_per_second = static_cast<double>(sum) / took;
-    return result;
+    return finished;
 }
 
-/// The same stores well, and with three broken ones and one that hangs among them.
-std::pair<pace, pace> well_and_troubled(std::size_t count, std::chrono::seconds length)
+double median(std::vector<double> values)
 {
-    const auto names_of = [](const std::vector<named_store>& list) {
-        std::vector<std::string> names;
-        for (const auto& each : list)
-            names.push_back(each.name);
-        return names;
-    };
-    pace well;
-    {
-        tenants all;
-        const auto list = all.add_many(count);
-        well = work_for(all, list, names_of(list), length);
-    }
-    tenants all;
-    auto list = all.add_many(count);
-    const auto live = names_of(list);
-    for (const auto* name : {"broken-1", "broken-2", "broken-3"})
-        list.insert(list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2),
-                    all.add_broken(name));
-    list.insert(list.begin(), all.add("hangs", "&busy_timeout=60s"));
-    all.send("hangs");
-    locker lock(all.path("hangs"));
-    const auto troubled = work_for(all, list, live, length);
-    lock.let_go();
-    std::printf("%zu stores: %.0f messages/s, the slowest %zu; with 3 broken and 1 hanging "
-                "%.0f messages/s, the slowest %zu\n",
-                count, well.messages_per_second, well.slowest, troubled.messages_per_second,
-                troubled.slowest);
-    return {well, troubled};
+    std::ranges::sort(values);
+    return values.at(values.size() / 2);
 }
 
+// Each live store gets through the same work with and without four bad ones among them, in turns
+// that follow each other closely, so that whatever else the machine does meanwhile meets both.
 // Proves: I19, MDB-07
-TEST(thousands, of_stores_keep_their_pace_when_some_of_them_are_broken_or_hang)
+TEST(thousands, of_stores_keep_their_pace_each_when_some_of_them_are_broken_or_hang)
 {
     const auto count = std::min<std::size_t>(asked_for("POSTHORN_MANY_STORES", 40), 1'000);
-    const std::chrono::seconds length{asked_for("POSTHORN_MANY_SECONDS", 3)};
-    // Whatever else the machine does meanwhile slows one of the two down; it need not do so always.
-    constexpr int tries_max = 3;
-    for (int attempt = 1;; ++attempt) {
-        const auto [well, troubled] = well_and_troubled(count, length);
-        EXPECT_GT(troubled.slowest, 0U);
-        const bool kept =
-            troubled.messages_per_second >= 0.8 * well.messages_per_second &&
-            static_cast<double>(troubled.slowest) >= 0.8 * static_cast<double>(well.slowest);
-        if (kept)
-            return;
-        if (attempt == tries_max)
-            FAIL() << "the live stores have lost more than a fifth of their pace";
+    const auto each = asked_for("POSTHORN_MANY_MESSAGES", 200);
+    const auto pairs = asked_for("POSTHORN_MANY_PAIRS", 5);
+    tenants all;
+    const auto well = all.add_many(count);
+    std::vector<std::string> live;
+    for (const auto& one : well)
+        live.push_back(one.name);
+    auto troubled = well;
+    for (const auto* name : {"broken-1", "broken-2", "broken-3"})
+        troubled.insert(troubled.begin() + static_cast<std::ptrdiff_t>(count / 2),
+                        all.add_broken(name));
+    troubled.insert(troubled.begin(), all.add("hangs", "&busy_timeout=60s"));
+    all.send("hangs");
+
+    std::map<std::string, std::vector<double>> kept; // of its pace, by store
+    std::vector<double> rates;
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+        finish_times without;
+        finish_times with;
+        const auto drain_with = [&] {
+            locker lock(all.path("hangs"));
+            with = drain(all, troubled, live, each);
+            lock.let_go();
+        };
+        if (pair % 2 == 1)
+            drain_with();
+        without = drain(all, well, live, each);
+        if (pair % 2 == 0)
+            drain_with();
+        double longest = 0;
+        for (const auto& name : live) {
+            kept[name].push_back(without.at(name) / with.at(name));
+            longest = std::max(longest, without.at(name));
+        }
+        rates.push_back(static_cast<double>(count * each) / longest);
     }
+    std::vector<double> medians;
+    for (const auto& [name, ratios] : kept)
+        medians.push_back(median(ratios));
+    std::printf("%zu busy stores: %.0f messages/s; with 3 broken and 1 hanging among them a store "
+                "keeps %.0f %% of its pace (median of all), and each at least %.0f %%\n",
+                count, median(rates), median(medians) * 100, std::ranges::min(medians) * 100);
+    EXPECT_GE(std::ranges::min(medians), 0.8);
 }
 
 } // namespace

@@ -55,7 +55,9 @@ TEST(turns, a_store_that_fails_is_logged_and_never_blocks_the_next)
         all.add_broken("broken"), all.add("well"), {.name = "gone", .url = all.url("gone")}};
     all.send_many("well", 3);
     const listening_world here;
-    worker one(stores(list, {.open = {.environment = here.world()}}));
+    auto world = here.world();
+    world.clock = std::make_shared<testing::manual_clock>(); // no pause ends
+    worker one(stores(list, {.open = {.environment = world}}));
     one.handle("*", [](const delivery_view&) {});
     notes seen;
     EXPECT_EQ(handled_by(one, seen, 6, 1), "010110") << "those that fail have no turn for a while";

@@ -15,9 +15,10 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include <deque>
 #include <map>
+#include <memory>
 #include <set>
+#include <utility>
 
 namespace posthorn::conformance {
 namespace {
@@ -69,7 +70,7 @@ protected:
     template <typename Function>
     run_report run(Function handler, std::size_t concurrency = 64)
     {
-        auto& one = kept_.emplace_back(db(), steady(concurrency));
+        worker one(db(), steady(concurrency));
         one.handle("orders", std::move(handler));
         return one.process_outbox();
     }
@@ -78,10 +79,6 @@ protected:
     {
         (void)add("orders", {.correlation_id = correlation});
     }
-
-private:
-    // Threads of a test may be about to leave the executor of a handler that has ended already.
-    std::deque<worker> kept_;
 };
 
 // Proves: COR-02, COR-05
@@ -267,6 +264,70 @@ TEST_P(coroutine_context, survives_operations_that_announce_nothing_and_end_on_s
         seen.add(ambient_in_coroutine());
     });
     EXPECT_THAT(seen.all(), ElementsAre("order-7", "inner"));
+}
+
+/// Part of the context that coroutines run in: it goes with it.
+struct lodger : asio::execution_context::service {
+    static inline asio::execution_context::id id;
+
+    lodger(asio::execution_context& of, std::shared_ptr<int> with)
+        : service(of), luggage(std::move(with))
+    {}
+    void shutdown() override {}
+
+    std::shared_ptr<int> luggage;
+};
+
+// Proves: COR-02, I21
+TEST_P(coroutine_context, what_its_executor_needs_stays_for_as_long_as_somebody_holds_it)
+{
+    add_order("order-7");
+    asio::any_io_executor held;
+    auto luggage = std::make_shared<int>();
+    const std::weak_ptr<int> there = luggage;
+    run([&held, mine = std::exchange(luggage, {})](delivery_view) -> asio::awaitable<void> {
+        held = co_await asio::this_coro::executor;
+        asio::make_service<lodger>(asio::query(held, asio::execution::context), mine);
+    });
+    // The worker is gone, and its threads. Whoever is still inside of its executor is safe.
+    EXPECT_FALSE(there.expired());
+    std::atomic<bool> ran = false;
+    asio::post(held, [&] { ran = true; });
+    held = {};
+    EXPECT_TRUE(eventually([&] { return there.expired(); }));
+    EXPECT_FALSE(ran) << "nobody is there to run it";
+}
+
+// Proves: COR-02, I21
+TEST_P(coroutine_context, what_handlers_have_spawned_goes_with_its_threads)
+{
+    add_order("order-7");
+    auto luggage = std::make_shared<int>();
+    const std::weak_ptr<int> there = luggage;
+    run([mine = std::exchange(luggage, {})](delivery_view) -> asio::awaitable<void> {
+        const auto home = co_await asio::this_coro::executor;
+        asio::co_spawn(
+            home,
+            [](std::shared_ptr<int> carried) -> asio::awaitable<void> {
+                co_await nap(1h);
+                carried.reset();
+            }(mine),
+            asio::detached);
+    });
+    EXPECT_TRUE(eventually([&] { return there.expired(); }));
+}
+
+// Proves: COR-02, I21
+TEST_P(coroutine_context, a_worker_can_go_while_somebody_is_about_to_leave_its_executor)
+{
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 50; ++i) {
+        add_order("order-7");
+        EXPECT_EQ(run([&](delivery_view) -> asio::awaitable<void> {
+                      co_await async_on_own_thread(threads, use_awaitable);
+                  }).done,
+                  1U);
+    }
 }
 
 // Proves: COR-02

@@ -216,6 +216,28 @@ TEST_P(correlated_handlers, both_publishers_draw_from_one_sequence)
     EXPECT_EQ(arrived.front().headers.at("posthorn-causation-id"), to_string(id));
 }
 
+// Proves: COR-04, COR-05
+TEST_P(correlated_handlers, may_pass_on_the_headers_of_what_they_handle)
+{
+    outbox_publisher publisher(db());
+    const auto id = publisher
+                        .publish(message{"orders", ""},
+                                 {.correlation_id = "order-7",
+                                  .headers = {{"lang", "de"}, {"posthorn-corr-seq", "5"}}})
+                        .id;
+    const auto report = handle([&](const delivery_view& which) {
+        EXPECT_EQ(which.headers().at("posthorn-corr-seq"), "5");
+        enqueue(db(), message{"copy", ""}, {.delay = 1h, .headers = which.headers()});
+    });
+    EXPECT_EQ(report.done, 1U);
+    expect_descent(only("copy"), "order-7", id);
+    EXPECT_EQ(only("copy").headers, (headers{{"lang", "de"}}))
+        << "the number is that of the message that was handled";
+    // Elsewhere the name is a mistake, as are the other names of ours anywhere.
+    EXPECT_THROW(enqueue(db(), message{"copy", ""}, {.headers = {{"posthorn-corr-seq", "5"}}}),
+                 error);
+}
+
 // Proves: COR-05, OUT-19
 TEST_P(correlated_handlers, a_transaction_that_is_run_again_counts_from_the_beginning)
 {

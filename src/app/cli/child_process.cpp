@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <functional>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -31,6 +32,9 @@ using clock = std::chrono::steady_clock;
 
 // How much of a child's last words is kept; stores keep no more.
 constexpr std::size_t last_output_bytes_max = 2'000;
+
+// Several children share a screen: what they say is passed on in whole lines, up to this long.
+constexpr std::size_t line_bytes_max = 8'192;
 
 // A child that was asked to end is looked at this often: there may be more hurry by then.
 constexpr int look_ms = 20;
@@ -133,6 +137,33 @@ descriptor process_descriptor(pid_t id)
     return descriptor(static_cast<int>(::syscall(SYS_pidfd_open, id, 0U)));
 }
 
+class whole_lines {
+public:
+    explicit whole_lines(const std::function<void(std::string_view)>& to) : to_(to) {}
+
+    void add(std::string_view text)
+    {
+        begun_ += text;
+        const auto last = begun_.rfind('\n');
+        if (last != std::string::npos)
+            pass(last + 1);
+        if (begun_.size() > line_bytes_max)
+            pass(begun_.size());
+    }
+    void end() { pass(begun_.size()); }
+
+private:
+    void pass(std::size_t bytes)
+    {
+        if (to_ && bytes > 0)
+            to_(std::string_view(begun_).substr(0, bytes));
+        begun_.erase(0, bytes);
+    }
+
+    const std::function<void(std::string_view)>& to_;
+    std::string begun_; ///< a line without its end
+};
+
 class running_child {
 public:
     running_child(const child_request& request, pid_t id, descriptor input, descriptor results,
@@ -165,6 +196,8 @@ public:
             ::kill(-id_, SIGKILL); // whatever it left behind; the group lives until we wait
         listen_to_errors();        // what it said last
         listen_to_results();
+        error_lines_.end();
+        result_lines_.end();
         return end();
     }
 
@@ -234,18 +267,13 @@ private:
     void listen_to_errors()
     {
         const auto text = listen(errors_);
-        if (!text.empty() && request_.on_error_output)
-            request_.on_error_output(text);
+        error_lines_.add(text);
         said_ += text;
         if (said_.size() > last_output_bytes_max)
             said_.erase(0, said_.size() - last_output_bytes_max);
     }
 
-    void listen_to_results()
-    {
-        if (const auto text = listen(results_); !text.empty())
-            request_.on_output(text);
-    }
+    void listen_to_results() { result_lines_.add(listen(results_)); }
 
     // As much as a pipe holds.
     static std::string listen(descriptor& from)
@@ -280,6 +308,8 @@ private:
     descriptor process_;
     descriptor wake_;
     std::size_t fed_ = 0;
+    whole_lines error_lines_{request_.on_error_output};
+    whole_lines result_lines_{request_.on_output};
     std::string said_;
     bool ended_ = false;
     bool stopping_ = false;

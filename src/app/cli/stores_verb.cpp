@@ -26,7 +26,7 @@ struct look_at_store {
     std::string name;
     store_stats counts = {};
     bool paused = false;
-    std::string error = {}; ///< a worker's breaker would be open
+    std::string error = {}; ///< with this a worker opens its breaker for the store
 
     [[nodiscard]] std::string_view state() const
     {

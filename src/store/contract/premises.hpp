@@ -4,6 +4,7 @@
 
 #include "store/contract/backend.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +18,10 @@ public:
 
     /// The store is busy, so nobody needs to ring; or idle again. A hint. Threads: safe.
     virtual void rest(bool asleep) = 0;
+
+    /// Something is there that its other listeners may want, in whatever process they are. A store
+    /// whose listeners hear of every write need not do anything. Threads: safe.
+    virtual void ring_others() {}
 };
 
 struct reach {
@@ -31,6 +36,10 @@ struct reach {
     /// What it shares with other stores, such as a server: if that hangs, all of them do. Empty: it
     /// stands alone.
     std::string place = {};
+
+    /// How many stores of its kind stay open when nobody holds them; zero: being open costs
+    /// nothing. Where more of them are busy, each should do much while it is open.
+    std::size_t open_max = 0;
 };
 
 /// Threads: safe to use from any.

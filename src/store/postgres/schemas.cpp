@@ -10,10 +10,22 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace posthorn::postgres {
 namespace {
+
+// A wire that is cut says nothing. Whoever waits for an answer on it would do so for hours, and all
+// schemas of the database with it; so the kernel is asked to find out.
+void notice_cut_wires(location& where)
+{
+    for (const std::string_view each : {"keepalives_idle=10", "keepalives_interval=5",
+                                        "keepalives_count=3", "tcp_user_timeout=15000"})
+        if (where.conninfo.find(each.substr(0, each.find('=') + 1)) == std::string::npos)
+            where.conninfo += fmt::format(
+                "{}{}", where.conninfo.find('?') == std::string::npos ? '?' : '&', each);
+}
 
 // A schema is opened once: its backend is a few hundred bytes.
 class opened_schema {
@@ -83,6 +95,7 @@ private:
             found.key = key;
             auto sized = where;
             sized.pool = connections_max_;
+            notice_cut_wires(sized);
             found.connections = std::make_shared<shared_connections>(sized);
             if (where.pooler == location::pooling::none)
                 found.board = std::make_shared<switchboard>(sized, options_.environment);

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -28,6 +29,9 @@ constexpr duration note_pause_cap = 250ms;
 // Bells that others hold are tried for this often; and while nobody listens, all are rung.
 constexpr auto board_routine = 1s;
 constexpr auto board_routine_when_lost = 5s;
+
+// So long the server has to answer when nobody listens any more.
+constexpr auto patience_at_end = 1s;
 
 // Schemas that are armed with one statement.
 constexpr std::size_t arm_at_once = 200;
@@ -51,6 +55,7 @@ public:
     ~subscriber() override { of_->remove(channel_, who_); }
 
     void rest(bool asleep) override { of_->sleeps(channel_, who_, asleep); }
+    void ring_others() override { of_->tell_others(channel_, who_); }
 
 private:
     std::shared_ptr<switchboard> of_; ///< shared by all schemas of the database
@@ -71,10 +76,13 @@ switchboard::switchboard(location where, environment world)
 switchboard::~switchboard()
 {
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
         over_ = true;
+        wake();
+        // It may wait for a server that does not answer, perhaps for ever.
+        if (!has_ended_.wait_for(lock, patience_at_end, [&] { return ended_; }) && socket_ >= 0)
+            shutdown(socket_, SHUT_RDWR);
     }
-    wake();
     thread_.join();
     close(waker_);
 }
@@ -127,6 +135,20 @@ void switchboard::sleeps(const std::string& channel, std::uint64_t who, bool asl
     wake();
 }
 
+// Those of this process are told at once, the others by the server.
+void switchboard::tell_others(const std::string& channel, std::uint64_t who)
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = lines_.find(channel); found != lines_.end())
+            for (const auto& [each, call] : found->second.rings)
+                if (each != who)
+                    call();
+        to_ring_.insert(channel);
+    }
+    wake();
+}
+
 void switchboard::wake() noexcept
 {
     const std::uint64_t one = 1;
@@ -153,6 +175,28 @@ void switchboard::ring_all()
 
 void switchboard::run()
 {
+    work();
+    const std::lock_guard lock(mutex_);
+    socket_ = -1;
+    ended_ = true;
+    has_ended_.notify_all();
+}
+
+void switchboard::connect()
+{
+    db_ = std::make_unique<connection>(where_, connection::serving::many_schemas);
+    connecting_.succeeded();
+    lost_ = false;
+    const std::lock_guard lock(mutex_);
+    socket_ = PQsocket(db_->handle());
+    for (auto& [channel, line] : lines_) {
+        line.listening = line.has_bell = false;
+        changed_.insert(channel);
+    }
+}
+
+void switchboard::work()
+{
     for (;;) {
         {
             const std::lock_guard lock(mutex_);
@@ -160,18 +204,11 @@ void switchboard::run()
                 return;
         }
         try {
-            if (!db_ && connecting_.is_time()) {
-                db_ = std::make_unique<connection>(where_, connection::serving::many_schemas);
-                connecting_.succeeded();
-                lost_ = false;
-                const std::lock_guard lock(mutex_);
-                for (auto& [channel, line] : lines_) {
-                    line.listening = line.has_bell = false;
-                    changed_.insert(channel);
-                }
-            }
+            if (!db_ && connecting_.is_time())
+                connect();
             if (db_) {
                 serve_lines();
+                ring_elsewhere();
                 hear();
                 check_notes();
                 if (clock::now() >= routine_)
@@ -211,6 +248,21 @@ void switchboard::serve_lines()
         arm({to_arm.begin() + static_cast<std::ptrdiff_t>(from),
              to_arm.begin() +
                  static_cast<std::ptrdiff_t>(std::min(from + arm_at_once, to_arm.size()))});
+}
+
+// What we notify we hear ourselves, and pass over. A ring that fails with the connection is not
+// repeated: whoever listens looks again when it has lost its own.
+void switchboard::ring_elsewhere()
+{
+    std::set<std::string, std::less<>> channels;
+    {
+        const std::lock_guard lock(mutex_);
+        channels.swap(to_ring_);
+    }
+    for (const auto& channel : channels) {
+        db_->serve(prefix_of(channel));
+        db_->run(sql::ring_others::text);
+    }
 }
 
 // First listen, then take the bells, then draw an id, then let everybody look.
@@ -386,6 +438,10 @@ void switchboard::rest(time until)
 
 void switchboard::lose(const char* why)
 {
+    {
+        const std::lock_guard lock(mutex_);
+        socket_ = -1;
+    }
     db_.reset();
     notes_.clear();
     connecting_.failed(world_);

@@ -8,6 +8,7 @@
 #include <posthorn/environment.hpp>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -57,7 +58,10 @@ private:
     };
 
     void run();
+    void work();
+    void connect();
     void serve_lines();
+    void ring_elsewhere();
     void arm(const std::vector<std::string>& channels);
     void take_bells_again();
     void draw_notes(const std::vector<std::string>& channels);
@@ -71,6 +75,7 @@ private:
     void wake() noexcept;
     void remove(const std::string& channel, std::uint64_t who);
     void sleeps(const std::string& channel, std::uint64_t who, bool asleep);
+    void tell_others(const std::string& channel, std::uint64_t who);
     [[nodiscard]] std::vector<std::int64_t> running(std::int64_t before);
     [[nodiscard]] time next_step() const;
 
@@ -81,8 +86,12 @@ private:
     std::mutex mutex_;                               ///< of what subscribers touch
     std::map<std::string, wire, std::less<>> lines_; ///< by channel, which is `schema.bell`
     std::set<std::string, std::less<>> changed_;     ///< channels whose wants have changed
+    std::set<std::string, std::less<>> to_ring_;     ///< channels whose other listeners should look
     std::uint64_t next_ = 0;
     bool over_ = false;
+    bool ended_ = false; ///< the thread has
+    int socket_ = -1;    ///< of the connection, for whoever cannot wait for an answer
+    std::condition_variable has_ended_;
 
     // Of the thread alone.
     std::unique_ptr<connection> db_;

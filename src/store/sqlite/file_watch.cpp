@@ -80,7 +80,8 @@ std::unique_ptr<contract::subscription> file_watch::add(const std::string& path,
     const auto real = resolved(path);
     file added;
     added.folder = real.parent_path().string();
-    added.log = real.filename().string() + "-wal";
+    added.name = real.filename().string();
+    added.log = added.name + "-wal";
     added.ring = std::move(ring);
     added.last = written_at(added);
     const std::lock_guard lock(mutex_);
@@ -120,12 +121,15 @@ void file_watch::watch_folder(file& which)
 
 file_watch::written file_watch::written_at(const file& which)
 {
-    struct stat found {};
-    if (stat((which.folder + "/" + which.log).c_str(), &found) != 0)
-        return {};
-    return {.seconds = found.st_mtim.tv_sec,
-            .nanoseconds = found.st_mtim.tv_nsec,
-            .bytes = found.st_size};
+    const auto look_at = [&](const std::string& name) -> last_write {
+        struct stat found {};
+        if (stat((which.folder + "/" + name).c_str(), &found) != 0 || found.st_size == 0)
+            return {};
+        return {.seconds = found.st_mtim.tv_sec,
+                .nanoseconds = found.st_mtim.tv_nsec,
+                .bytes = found.st_size};
+    };
+    return {.log = look_at(which.log), .store = look_at(which.name)};
 }
 
 void file_watch::run()

@@ -33,15 +33,22 @@ public:
 
 private:
     class one;
-    struct written {
+    struct last_write {
         std::int64_t seconds = 0;
         std::int64_t nanoseconds = 0;
-        std::int64_t bytes = -1; ///< −1: there is no log
+        std::int64_t bytes = 0;
+        friend bool operator==(const last_write&, const last_write&) = default;
+    };
+    /// Whoever only reads may leave an empty log, or remove one: that is no write.
+    struct written {
+        last_write log;   ///< nothing: there is none, or it is empty
+        last_write store; ///< where a log goes when the last to have the file open closes it
         friend bool operator==(const written&, const written&) = default;
     };
     struct file {
         int directory = -1; ///< as the kernel numbers its watches; −1: not watched
         std::string folder;
+        std::string name;
         std::string log; ///< the name of the log in it
         std::function<void()> ring;
         written last;

@@ -33,7 +33,7 @@ std::string identity_of(const std::string& path)
 class files final : public contract::premises {
 public:
     files(const store_options& options, std::size_t open_max)
-        : options_(options), open_(std::make_shared<contract::shelf>(open_max))
+        : options_(options), open_max_(open_max), open_(std::make_shared<contract::shelf>(open_max))
     {}
 
     contract::reach way_to(const std::string& url) override
@@ -47,16 +47,15 @@ public:
             where.settings.busy_timeout = busy_timeout_of_many;
         where.settings.nap_max = nap_max_of_many;
         const auto path = where.path;
-        return {.open =
-                    [shelf = open_, options = options_, url, where] {
-                        return shelf->get(url, identity_of(where.path), [&] {
-                            return std::make_shared<backend>(where, options);
-                        });
-                    },
-                .listen =
-                    [watch = watch_, path](std::function<void()> ring) {
-                        return watch->add(path, std::move(ring));
-                    }};
+        return {
+            .open =
+                [shelf = open_, options = options_, url, where] {
+                    return shelf->get(url, identity_of(where.path),
+                                      [&] { return std::make_shared<backend>(where, options); });
+                },
+            .listen = [watch = watch_, path](
+                          std::function<void()> ring) { return watch->add(path, std::move(ring)); },
+            .open_max = open_max_};
     }
 
 private:
@@ -79,6 +78,7 @@ private:
     };
 
     store_options options_;
+    std::size_t open_max_;
     std::shared_ptr<contract::shelf> open_; ///< both are shared with the ways to the stores
     std::shared_ptr<file_watch> watch_ = std::make_shared<file_watch>();
 };

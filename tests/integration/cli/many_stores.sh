@@ -55,17 +55,18 @@ out_has '4 stores, 1 failing'
 rm "$scratch/tenants/dora.db"
 
 # Stores that appear while it works are found; a signal ends it.
-"$posthorn" work "$all" --refresh 100ms --on t -- sh -c "touch $scratch/seen" >"$scratch/out" 2>"$scratch/err" &
+"$posthorn" work "$all" --refresh 100ms --on t -- sh -c "touch $scratch/seen" >"$scratch/worker" 2>&1 &
 pid=$!
+trap 'kill -KILL "$pid" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 expect 0 init "sqlite:$scratch/tenants/emil.db"
 expect 0 enqueue "sqlite:$scratch/tenants/emil.db" --topic t --payload x
 tries=0
 until [[ -e $scratch/seen ]]; do
-    ((++tries < 400)) || fail "the new store was never served"
+    ((++tries < 1200)) || fail "the new store was never served: $(<"$scratch/worker")"
     sleep 0.05
 done
 kill -TERM "$pid"
-wait "$pid" || fail "it should end gently"
+wait "$pid" || fail "it should end gently: $(<"$scratch/worker")"
 
 # Wrong usage.
 expect 2 work --on t -- true

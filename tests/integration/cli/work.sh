@@ -134,6 +134,18 @@ enqueue --topic t --payload x
 work --json --on t -- echo hello
 out_lacks hello
 err_has hello
+# Two that speak at the same time do not break each other's lines.
+enqueue --topic left --payload x
+enqueue --topic right --payload x
+meet() {
+    printf %s "printf '$1 begins, ' >&2; touch $scratch/$1; until [ -e $scratch/$2 ]; do sleep 0.01; done; "
+    printf %s "printf '$1 ends\\n' >&2; printf 'and the last word of $1' >&2"
+}
+work --concurrency 2 --on left -- sh -c "$(meet left right)" --on right -- sh -c "$(meet right left)"
+err_has 'left begins, left ends'
+err_has 'right begins, right ends'
+err_has 'and the last word of left'
+err_has 'and the last word of right'
 
 # A command that takes too long is ended with all it has started, even if it will not listen.
 # (The last words of a killed one are kept.)
