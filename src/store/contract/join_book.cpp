@@ -245,14 +245,10 @@ void join_book::continue_after(const std::vector<join_record>& ended,
 
 join_record join_book::locked(join_id which)
 {
-    const auto found = reader_.find(which);
+    auto found = table_.lock(which);
     if (!found)
         refuse_unknown(which);
-    const auto number = found->position;
-    auto rows = table_.lock({&number, 1});
-    if (rows.empty()) // removed meanwhile
-        refuse_unknown(which);
-    return std::move(rows.front());
+    return *std::move(found);
 }
 
 join_id join_book::open(const join_options& how, std::string_view correlation_id)

@@ -60,6 +60,9 @@ public:
     /// rows holds this lock. Metadata and continuations are left out.
     virtual std::vector<join_record> lock(std::span<const std::int64_t> numbers) = 0;
 
+    /// The same for one by its id; nothing if there is none.
+    virtual std::optional<join_record> lock(join_id id) = 0;
+
     /// Writes what can change of joins.
     virtual void save(std::span<const join_record> which) = 0;
 

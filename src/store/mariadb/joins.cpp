@@ -143,6 +143,14 @@ std::vector<join_record> joins::lock(std::span<const std::int64_t> numbers)
     return read_joins(row);
 }
 
+std::optional<join_record> joins::lock(join_id id)
+{
+    const auto key = as_blob(id);
+    auto row = db_.use(sql::lock_join::text);
+    row.bind(sql::lock_join::id, key);
+    return row.step() ? std::optional{read_join(row)} : std::nullopt;
+}
+
 void joins::save(std::span<const join_record> which)
 {
     const auto list = json_of(which);

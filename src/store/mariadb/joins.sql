@@ -14,6 +14,9 @@ j.number, j.id, j.state, j.ended_by, j.expected, j.needed, j.any_failure_fails, 
 -- name: lock_joins
 SELECT {{join_columns}} FROM {{list}} STRAIGHT_JOIN {p}joins j FORCE INDEX (PRIMARY) ON j.number = l.seq FOR UPDATE
 
+-- name: lock_join
+SELECT {{join_columns}} FROM {p}joins j WHERE j.id = :id FOR UPDATE
+
 -- name: find_join
 SELECT {{join_columns}}, j.metadata, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload
   FROM {p}joins j WHERE j.id = :id

@@ -121,6 +121,14 @@ std::vector<join_record> joins::lock(std::span<const std::int64_t> which)
     return read_joins(talk_.run(sql::lock_joins::text, with));
 }
 
+std::optional<join_record> joins::lock(join_id id)
+{
+    arguments with;
+    with.set(sql::lock_join::id, message_id{id.value()});
+    const auto found = talk_.run(sql::lock_join::text, with);
+    return found.empty() ? std::nullopt : std::optional{read_join(found, 0)};
+}
+
 void joins::save(std::span<const join_record> which)
 {
     using statement = sql::save_joins;

@@ -16,6 +16,9 @@ j.number, j.id, j.state, j.ended_by, j.expected, j.needed, j.any_failure_fails, 
 -- name: lock_joins
 SELECT {{join_columns}} FROM {p}joins j WHERE j.number = ANY (:numbers::bigint[]) ORDER BY j.number FOR UPDATE
 
+-- name: lock_join
+SELECT {{join_columns}} FROM {p}joins j WHERE j.id = :id::uuid FOR UPDATE
+
 -- name: find_join
 SELECT {{join_columns}}, j.metadata, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload
   FROM {p}joins j WHERE j.id = :id::uuid

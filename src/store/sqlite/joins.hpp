@@ -13,6 +13,7 @@ public:
 
     std::int64_t insert(const contract::new_join& what) override;
     std::vector<join_record> lock(std::span<const std::int64_t> numbers) override;
+    std::optional<join_record> lock(join_id id) override;
     void save(std::span<const join_record> which) override;
     std::vector<contract::join_row> rows_of(std::span<const std::int64_t> seqs) override;
     void add(std::int64_t join, std::span<const contract::new_member> members) override;

@@ -14,6 +14,9 @@ j.number, j.id, j.state, j.ended_by, j.expected, j.needed, j.any_failure_fails, 
 -- name: joins_of_numbers
 SELECT {{join_columns}} FROM json_each(:list) l CROSS JOIN {p}joins j ON j.number = l.value
 
+-- name: join_of_id
+SELECT {{join_columns}} FROM {p}joins j WHERE j.id = :id
+
 -- name: find_join
 SELECT {{join_columns}}, j.metadata, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload
   FROM {p}joins j WHERE j.id = :id
