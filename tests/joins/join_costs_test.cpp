@@ -211,7 +211,7 @@ TEST_P(join_costs, the_number_of_members_and_joins_does_not_matter)
     };
     prepare();
     drain(1, 1, 100);
-    drain(1, 1, 1);
+    drain(2, 1, 1);
     work_off();
     const auto before = continuations();
     const auto few = drain(2, 2, 100);

@@ -22,6 +22,12 @@ message_id as_blob(join_id id)
     return message_id{id.value()};
 }
 
+// A test's clock rules, else the server decides in the statement itself.
+std::optional<timestamp> time_for(connection& db)
+{
+    return db.environment().clock->database_time();
+}
+
 std::optional<std::int64_t> number_or_none(const query& row, int column)
 {
     return row.is_null(column) ? std::nullopt : std::optional{row.integer(column)};
@@ -104,7 +110,7 @@ void remove_kept_back(connection& db, const std::vector<std::int64_t>& seqs)
         return;
     const auto list = json_of(held);
     db.use(sql::delete_queued::text).bind_ascii(sql::delete_queued::list, list).run();
-    ledger(db, db.now()).delete_messages(held);
+    ledger(db, {}).delete_messages(held);
 }
 
 } // namespace
@@ -112,13 +118,12 @@ void remove_kept_back(connection& db, const std::vector<std::int64_t>& seqs)
 std::int64_t joins::insert(const contract::new_join& what)
 {
     using statement = sql::open_join;
-    const auto now = db_.now();
     const auto& how = what.how;
     const auto id = as_blob(what.id);
     auto row = db_.use(statement::text);
     row.bind(statement::id, id)
         .bind(statement::any_failure_fails, std::int64_t{how.fail_if_any_step_failed})
-        .bind(statement::now, now)
+        .bind(statement::now, time_for(db_))
         .bind_bytes_or_null(statement::grouping_key, how.grouping_key)
         .bind_bytes_or_null(statement::correlation_id, what.correlation_id)
         .bind_bytes(statement::metadata, how.metadata);
@@ -127,7 +132,7 @@ std::int64_t joins::insert(const contract::new_join& what)
     if (how.needed)
         row.bind(statement::needed, *how.needed);
     if (how.deadline)
-        row.bind(statement::deadline_at, now + *how.deadline);
+        row.bind(statement::deadline, std::int64_t{how.deadline->count()});
     bind_continuation(row, statement::on_complete_topic, statement::on_complete_payload,
                       how.on_complete);
     bind_continuation(row, statement::on_fail_topic, statement::on_fail_payload, how.on_fail);
@@ -157,7 +162,7 @@ void joins::save(std::span<const join_record> which)
     using statement = sql::save_joins;
     db_.use(statement::text)
         .bind_ascii(statement::list, list)
-        .bind(statement::now, db_.now())
+        .bind(statement::now, time_for(db_))
         .run();
 }
 
@@ -181,7 +186,6 @@ std::vector<contract::join_row> joins::rows_of(std::span<const std::int64_t> seq
 
 void joins::add(std::int64_t join, std::span<const contract::new_member> members)
 {
-    const auto now = db_.now();
     using statement = sql::add_member;
     auto row = db_.use(statement::text);
     for (const auto& each : members)
@@ -190,10 +194,7 @@ void joins::add(std::int64_t join, std::span<const contract::new_member> members
             .bind(statement::seq, each.seq)
             .bind(statement::state, static_cast<std::int64_t>(each.state))
             .bind(statement::id, each.id)
-            .bind(statement::attached_at, now)
-            .bind(statement::settled_at, each.state == member_state::pending
-                                             ? std::optional<timestamp>{}
-                                             : std::optional{now})
+            .bind(statement::now, time_for(db_))
             .end_row();
     row.run();
 }
@@ -205,7 +206,7 @@ void joins::mark(std::span<const contract::join_row> which, member_state as)
     db_.use(statement::text)
         .bind_ascii(statement::list, list)
         .bind(statement::state, static_cast<std::int64_t>(as))
-        .bind(statement::now, db_.now())
+        .bind(statement::now, time_for(db_))
         .run();
 }
 
@@ -308,7 +309,7 @@ void joins::let_go(std::span<const std::int64_t> joins)
     using statement = sql::leave_members;
     db_.use(statement::text)
         .bind_ascii(statement::list, list)
-        .bind(statement::now, db_.now())
+        .bind(statement::now, time_for(db_))
         .run();
 }
 
@@ -318,7 +319,8 @@ std::size_t joins::remove_ended(duration older_than, std::size_t limit)
     {
         using statement = sql::removable_joins;
         auto row = db_.use(statement::text);
-        row.bind(statement::until, db_.now() - older_than)
+        row.bind(statement::now, time_for(db_))
+            .bind(statement::age, std::int64_t{older_than.count()})
             .bind(statement::limit, static_cast<std::int64_t>(limit));
         while (row.step())
             old.push_back(row.integer(0));

@@ -3,7 +3,8 @@
 -- name: open_join
 INSERT INTO {p}joins (id, expected, needed, any_failure_fails, created_at, updated_at, deadline_at, grouping_key,
                       correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
-VALUES (:id, :expected, :needed, :any_failure_fails, :now, :now, :deadline_at, :grouping_key,
+VALUES (:id, :expected, :needed, :any_failure_fails, COALESCE(:now, {{clock}}), COALESCE(:now, {{clock}}),
+        COALESCE(:now, {{clock}}) + :deadline, :grouping_key,
         :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload)
 RETURNING number
 
@@ -51,7 +52,7 @@ UPDATE JSON_TABLE(:list, '$[*]' COLUMNS (number BIGINT PATH '$[0]', state BIGINT
        STRAIGHT_JOIN {p}joins j FORCE INDEX (PRIMARY) ON j.number = n.number
    SET j.state = n.state, j.ended_by = n.ended_by, j.expected = n.expected, j.attached = n.attached,
        j.completed = n.completed, j.failed = n.failed, j.reopened = n.reopened, j.deadline_at = n.deadline_at,
-       j.updated_at = :now, j.ended_at = IF(n.state = 0, NULL, :now)
+       j.updated_at = COALESCE(:now, {{clock}}), j.ended_at = IF(n.state = 0, NULL, COALESCE(:now, {{clock}}))
 
 -- name: rows_of
 SELECT m.number, m.seq, m.role, m.state, m.id
@@ -64,12 +65,12 @@ SELECT m.number, m.seq, m.role, m.state, m.id
 
 -- name: add_member
 INSERT INTO {p}join_member (number, role, seq, state, id, attached_at, settled_at)
-VALUES (:number, :role, :seq, :state, :id, :attached_at, :settled_at)
+VALUES (:number, :role, :seq, :state, :id, COALESCE(:now, {{clock}}), IF(:state = 0, NULL, COALESCE(:now, {{clock}})))
 
 -- name: mark_members
 UPDATE JSON_TABLE(:list, '$[*]' COLUMNS (number BIGINT PATH '$[0]', seq BIGINT PATH '$[1]')) n
        STRAIGHT_JOIN {p}join_member m FORCE INDEX (PRIMARY) ON m.number = n.number AND m.role = 0 AND m.seq = n.seq
-   SET m.state = :state, m.settled_at = IF(:state = 0, NULL, :now)
+   SET m.state = :state, m.settled_at = IF(:state = 0, NULL, COALESCE(:now, {{clock}}))
 
 -- name: members_of_join
 SELECT id, seq, state, attached_at, settled_at FROM {p}join_member
@@ -98,10 +99,10 @@ SELECT q.seq FROM {{list}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.s
 
 -- name: leave_members
 UPDATE {{list}} STRAIGHT_JOIN {p}join_member m FORCE INDEX (PRIMARY) ON m.number = l.seq
-   SET m.settled_at = :now, m.state = 3 WHERE m.state = 0
+   SET m.settled_at = COALESCE(:now, {{clock}}), m.state = 3 WHERE m.state = 0
 
 -- name: removable_joins
-SELECT number FROM {p}joins FORCE INDEX ({p}joins_ended) WHERE ended_at <= :until ORDER BY ended_at LIMIT :limit
+SELECT number FROM {p}joins FORCE INDEX ({p}joins_ended) WHERE ended_at <= COALESCE(:now, {{clock}}) - :age ORDER BY ended_at LIMIT :limit
    FOR UPDATE SKIP LOCKED
 
 -- name: delete_members

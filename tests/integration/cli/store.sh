@@ -50,7 +50,7 @@ expect 0 enqueue "$url" --topic t --payload x
 expect 0 clean "$url" --keep 0s
 out_has '0 dead messages'
 expect 0 clean "$url" --keep-dead 0s
-out_has '1 dead message '
+out_has '1 dead message,'
 expect 2 clean "$url" --keep 1y
 err_has "--keep: '1y' is not a length of time"
 
