@@ -57,6 +57,9 @@ private:
 /// Names one message for its whole life, through every retry.
 using message_id = strong_id<struct message_id_tag>;
 
+/// Names one join (joins.hpp).
+using join_id = strong_id<struct join_id_tag>;
+
 /// A number that grows with every claim; what an older one settles changes nothing.
 enum class fence : std::int64_t {};
 

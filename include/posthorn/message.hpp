@@ -61,6 +61,9 @@ struct enqueue_options {
     std::string correlation_id = {};
     std::string causation_id = {};
     posthorn::headers headers = {};
+
+    /// The join that waits for this message, too; see joins.hpp.
+    std::optional<join_id> join = {};
 };
 
 /// One message of a bulk enqueue.

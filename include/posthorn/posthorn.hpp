@@ -9,6 +9,7 @@
 #include <posthorn/error.hpp>
 #include <posthorn/id.hpp>
 #include <posthorn/in_process.hpp>
+#include <posthorn/joins.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
 #include <posthorn/messages.hpp>

@@ -16,6 +16,9 @@ struct retention {
     /// Dead messages are kept until purged, unless this is given.
     std::optional<duration> dead = {};
 
+    /// Joins that have ended are kept this long, with their members; as `finished` unless given.
+    std::optional<duration> joins = {};
+
     /// How many messages one transaction removes; small, so that no lock is held for long.
     std::size_t batch = 500;
 };
@@ -24,6 +27,7 @@ struct cleaning_report {
     std::size_t finished = 0;
     std::size_t dead = 0;
     std::size_t dedup_keys = 0;
+    std::size_t joins = 0; ///< and their members: rows in all
 };
 
 /// Removes what has outlived its retention, batch by batch, until nothing is left to remove

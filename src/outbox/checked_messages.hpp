@@ -4,13 +4,16 @@
 
 #include "core/lineage.hpp"
 #include "core/validation.hpp"
+#include "store/contract/join_book.hpp"
 #include "store/contract/message_writer.hpp"
+#include "store/contract/session.hpp"
 #include <posthorn/correlation.hpp>
 #include <posthorn/environment.hpp>
 #include <posthorn/message.hpp>
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,7 +59,8 @@ public:
                                      .due = {},
                                      .expiry = {},
                                      .dedup_key = how.dedup_key,
-                                     .dedup_window = how.dedup_window};
+                                     .dedup_window = how.dedup_window,
+                                     .join = how.join};
         if (how.delay)
             result.due = *how.delay;
         else if (how.due_at)
@@ -141,5 +145,35 @@ struct checked_messages {
     std::deque<std::string> headers_json; // which leaves its elements where they are
     std::vector<contract::new_message> values;
 };
+
+/// Whether any of them is to become a member of a join.
+[[nodiscard]] inline bool any_joins(std::span<const contract::new_message> messages)
+{
+    return std::ranges::any_of(messages, [](const auto& each) { return each.join.has_value(); });
+}
+
+/// Inserts, and attaches to joins in the same transaction.
+[[nodiscard]] inline std::vector<enqueued> insert_and_attach(
+    contract::session& session, std::span<const contract::new_message> messages)
+{
+    auto result = session.writer().insert(messages);
+    if (!any_joins(messages))
+        return result;
+    std::map<join_id, std::vector<locator>> added;
+    std::map<join_id, std::vector<message_id>> known;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (!messages[i].join)
+            continue;
+        if (result[i].duplicate)
+            known[*messages[i].join].push_back(result[i].id);
+        else
+            added[*messages[i].join].push_back(result[i]);
+    }
+    for (const auto& [join, ids] : known) // which may have ended already
+        session.joins().attach(join, ids);
+    for (const auto& [join, where] : added)
+        session.joins().attach_new(join, where);
+    return result;
+}
 
 } // namespace posthorn

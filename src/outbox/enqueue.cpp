@@ -20,7 +20,7 @@ enqueued enqueue(transaction& tx, const message& what, const enqueue_options& ho
 {
     auto& session = tx.session();
     const checked_message only({.what = what, .how = how}, session.environment(), session.limits());
-    return session.writer().insert({&only.value, 1}).front();
+    return insert_and_attach(session, {&only.value, 1}).front();
 }
 
 std::vector<enqueued> enqueue(transaction& tx, std::span<const outgoing> messages)
@@ -28,11 +28,13 @@ std::vector<enqueued> enqueue(transaction& tx, std::span<const outgoing> message
     auto& session = tx.session();
     checked_messages all(session.environment(), session.limits(), messages.size());
     add_all(all, messages);
-    return messages.empty() ? std::vector<enqueued>{} : session.writer().insert(all.values);
+    return messages.empty() ? std::vector<enqueued>{} : insert_and_attach(session, all.values);
 }
 
 enqueued enqueue(store& where, const message& what, const enqueue_options& how)
 {
+    if (how.join)
+        return in_transaction(where, [&](transaction& tx) { return enqueue(tx, what, how); });
     auto& backend = where.backend();
     const checked_message only({.what = what, .how = how}, backend.environment(), backend.limits());
     return contract::run_again(where.environment(), [&] {
@@ -47,6 +49,9 @@ std::vector<enqueued> enqueue(store& where, std::span<const outgoing> messages)
     add_all(all, messages);
     if (messages.empty())
         return {};
+    if (any_joins(all.values))
+        return in_transaction(
+            where, [&](transaction& tx) { return insert_and_attach(tx.session(), all.values); });
     return contract::run_again(where.environment(), [&] { return backend.insert(all.values); });
 }
 

@@ -1,8 +1,8 @@
 // The outbox publisher: settles where each message comes from, then enqueues it.
 #include "core/lineage.hpp"
 #include "outbox/checked_messages.hpp"
+#include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
-#include "store/contract/run_again.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/publisher.hpp>
 
@@ -53,6 +53,15 @@ private:
     checked_messages checked_;
 };
 
+std::vector<enqueued> insert_into(store& where, std::span<const contract::new_message> messages)
+{
+    if (any_joins(messages))
+        return in_transaction(
+            where, [&](transaction& tx) { return insert_and_attach(tx.session(), messages); });
+    return contract::run_again(where.environment(),
+                               [&] { return where.backend().insert(messages); });
+}
+
 } // namespace
 
 outbox_publisher::outbox_publisher(store where) : store_(std::move(where)) {}
@@ -64,7 +73,7 @@ enqueued outbox_publisher::publish(transaction& tx, const message& what, const e
     const auto mine = settled(how, correlation_scope::current().get(), world);
     const checked_message only({.what = what, .how = mine.how, .own = &mine.own}, world,
                                session.limits());
-    return session.writer().insert({&only.value, 1}).front();
+    return insert_and_attach(session, {&only.value, 1}).front();
 }
 
 std::vector<enqueued> outbox_publisher::publish(transaction& tx, std::span<const outgoing> messages)
@@ -73,7 +82,7 @@ std::vector<enqueued> outbox_publisher::publish(transaction& tx, std::span<const
         return {};
     auto& session = tx.session();
     const settled_messages all(messages, session.environment(), session.limits());
-    return session.writer().insert(all.values());
+    return insert_and_attach(session, all.values());
 }
 
 enqueued outbox_publisher::publish(const message& what, const enqueue_options& how)
@@ -83,7 +92,7 @@ enqueued outbox_publisher::publish(const message& what, const enqueue_options& h
     const auto mine = settled(how, correlation_scope::current().get(), world);
     const checked_message only({.what = what, .how = mine.how, .own = &mine.own}, world,
                                backend.limits());
-    return contract::run_again(world, [&] { return backend.insert({&only.value, 1}).front(); });
+    return insert_into(store_, {&only.value, 1}).front();
 }
 
 std::vector<enqueued> outbox_publisher::publish(std::span<const outgoing> messages)
@@ -92,7 +101,7 @@ std::vector<enqueued> outbox_publisher::publish(std::span<const outgoing> messag
         return {};
     auto& backend = store_.backend();
     const settled_messages all(messages, backend.environment(), backend.limits());
-    return contract::run_again(backend.environment(), [&] { return backend.insert(all.values()); });
+    return insert_into(store_, all.values());
 }
 
 } // namespace posthorn

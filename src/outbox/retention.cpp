@@ -1,5 +1,6 @@
 // Cleaning: small transactions, one after the other, until nothing is left to remove.
 #include "outbox/in_transaction.hpp"
+#include "store/contract/join_book.hpp"
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
@@ -10,7 +11,8 @@ namespace posthorn {
 cleaning_report clean(store& where, const retention& rules, std::size_t batches_max)
 {
     if (rules.batch == 0 || rules.finished < duration::zero() ||
-        rules.dead.value_or(duration::zero()) < duration::zero())
+        rules.dead.value_or(duration::zero()) < duration::zero() ||
+        rules.joins.value_or(duration::zero()) < duration::zero())
         throw error(error_code::invalid_argument,
                     "retention: the batch must be at least 1 and no time negative");
     cleaning_report report;
@@ -20,13 +22,16 @@ cleaning_report clean(store& where, const retention& rules, std::size_t batches_
             return cleaning_report{.finished = keeper.remove_finished(rules.finished, rules.batch),
                                    .dead = rules.dead ? keeper.remove_dead(*rules.dead, rules.batch)
                                                       : 0,
-                                   .dedup_keys = keeper.forget_dedup_keys(rules.batch)};
+                                   .dedup_keys = keeper.forget_dedup_keys(rules.batch),
+                                   .joins = tx.session().joins().table().remove_ended(
+                                       rules.joins.value_or(rules.finished), rules.batch)};
         });
         report.finished += removed.finished;
         report.dead += removed.dead;
         report.dedup_keys += removed.dedup_keys;
+        report.joins += removed.joins;
         if (removed.finished < rules.batch && removed.dead < rules.batch &&
-            removed.dedup_keys < rules.batch)
+            removed.dedup_keys < rules.batch && removed.joins < rules.batch)
             break;
     }
     return report;

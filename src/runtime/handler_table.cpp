@@ -60,9 +60,18 @@ void handler_table::add_if(std::function<bool(std::string_view)> accepts, any_ha
          {.pattern = "a predicate", .handler = std::move(handler), .options = how}});
 }
 
+void handler_table::add_built_in(std::string_view topic, any_handler handler)
+{
+    built_in_.try_emplace(
+        std::string(topic),
+        route{.pattern = std::string(topic), .handler = std::move(handler), .options = {}});
+}
+
 const route* handler_table::find(std::string_view topic) const
 {
     if (const auto at = exact_.find(topic); at != exact_.end())
+        return &at->second;
+    if (const auto at = built_in_.find(topic); at != built_in_.end())
         return &at->second;
     for (auto length = topic.size() + 1; length-- > 0 && !by_prefix_.empty();)
         if (const auto at = by_prefix_.find(topic.substr(0, length)); at != by_prefix_.end())

@@ -27,6 +27,9 @@ public:
     void add_if(std::function<bool(std::string_view)> accepts, any_handler handler,
                 const handler_options& how);
 
+    /// For a topic of our own: an exact handler of the user's comes before it, nothing else does.
+    void add_built_in(std::string_view topic, any_handler handler);
+
     /// Null: nobody handles this topic.
     [[nodiscard]] const route* find(std::string_view topic) const;
 
@@ -40,6 +43,7 @@ private:
 
     // Maps and deques keep their elements where they are.
     std::map<std::string, route, std::less<>> exact_;
+    std::map<std::string, route, std::less<>> built_in_;
     std::map<std::string, route, std::less<>> by_prefix_;
     std::deque<guarded> by_predicate_;
 };

@@ -1,9 +1,11 @@
 // The public face of the runtime.
 #include "runtime/dispatcher.hpp"
+#include "runtime/join_waits.hpp"
 #include "runtime/outbox_source.hpp"
 #include "runtime/rounds.hpp"
 #include "runtime/turns.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/joins.hpp>
 #include <posthorn/worker.hpp>
 
 #include <fmt/format.h>
@@ -69,7 +71,12 @@ struct worker::state {
           serving(checked(std::move(among))),
           provider(std::move(where)),
           who(owner::create(options->name, *provider.environment().random))
-    {}
+    {
+        table->add_built_in(join_wait_topic, {runtime::any_handler::transactional(
+                                                 [](const delivery_view& which, transaction& tx) {
+                                                     return runtime::handle_join_wait(which, tx);
+                                                 })});
+    }
 
     std::shared_ptr<const worker_options> options;
     serving_options serving;

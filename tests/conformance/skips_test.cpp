@@ -6,11 +6,12 @@
 
 namespace posthorn::conformance {
 
-// The suite of processes is a program of its own and looks after its entries itself.
+// The suites that are programs of their own look after their entries themselves.
 TEST(ledger_of_skips, every_entry_names_a_test_that_exists)
 {
     EXPECT_THAT(entries_without_a_test([](std::string_view suite) {
-                    return suite != "processes" && suite != "key_stress";
+                    return suite != "processes" && suite != "key_stress" &&
+                           suite != "join_interleavings";
                 }),
                 ::testing::IsEmpty());
 }

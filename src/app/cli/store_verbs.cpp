@@ -200,10 +200,12 @@ exit_status clean(const clean_request& what, output& to)
     const auto removed = posthorn::clean(where, what.rules);
     to.answer({{"finished", removed.finished},
                {"dead", removed.dead},
-               {"dedup_keys", removed.dedup_keys}},
-              fmt::format("removed {}, {} and {}", counted(removed.finished, "finished message"),
+               {"dedup_keys", removed.dedup_keys},
+               {"join_rows", removed.joins}},
+              fmt::format("removed {}, {}, {} and {} of joins",
+                          counted(removed.finished, "finished message"),
                           counted(removed.dead, "dead message"),
-                          counted(removed.dedup_keys, "dedup key")));
+                          counted(removed.dedup_keys, "dedup key"), counted(removed.joins, "row")));
     return exit_status::success;
 }
 

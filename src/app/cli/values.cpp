@@ -26,6 +26,25 @@ message_state read_state(std::string_view text)
                             printable(text)));
 }
 
+join_id read_join_id(std::string_view text)
+{
+    if (const auto id = join_id::parse(text))
+        return *id;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is not a join id", printable(text)));
+}
+
+join_state read_join_state(std::string_view text)
+{
+    if (const auto state = parse_join_state(text))
+        return *state;
+    throw error(
+        error_code::invalid_argument,
+        fmt::format("'{}' is not a state of joins; those are pending, completed, failed and "
+                    "cancelled",
+                    printable(text)));
+}
+
 bool read_dash(std::string_view text)
 {
     if (text == "-")

@@ -68,6 +68,7 @@ verb_tree::verb_tree()
     declare_trace();
     declare_work();
     declare_pauses();
+    declare_joins();
     declare_dead_verbs();
     declare_demo();
 }
@@ -198,7 +199,7 @@ void verb_tree::declare_message_verbs()
 void verb_tree::declare_why_and_tail()
 {
     auto& why = verb(root_,
-                     {"why", "say what a message waits for, or what became of it",
+                     {"why", "say what a message or a join waits for, or what became of it",
                       "  posthorn why sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057",
                       "there is no such message, or the store failed"},
                      asked_.why, &cli::why);
@@ -308,6 +309,66 @@ void verb_tree::declare_pauses()
                     "  posthorn resume sqlite:orders.db --topic 'mail.*'"},
                    asked_.resume, &cli::resume),
               asked_.resume);
+}
+
+void verb_tree::declare_joins()
+{
+    group_ = "Joins";
+    auto& joins = *root_.add_subcommand("joins", "look at joins, and end them");
+    joins.group(group_);
+    joins.require_subcommand(1);
+    joins.footer("Example:\n"
+                 "  posthorn joins list sqlite:orders.db --state pending\n"
+                 "  posthorn joins show sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057\n\n"
+                 "`posthorn why` explains a join by its id, too.\n"
+                 "Exit codes: 0 success, 1 failure, 2 wrong usage.");
+    const auto add_join = [](CLI::App& to, join_id& id) {
+        add_parsed(to, "ID", id, &read_join_id, "the join's id")->required()->type_name("");
+    };
+    auto& list = verb(joins,
+                      {"list", "list joins, oldest first",
+                       "  posthorn joins list sqlite:orders.db\n"
+                       "  posthorn joins list sqlite:orders.db --state failed --group customer-7"},
+                      asked_.joins_list, &cli::list_of_joins);
+    auto& filter = asked_.joins_list.filter;
+    add_parsed(list, "--state", filter.state, &read_join_state, "only in this state")
+        ->type_name("STATE");
+    add_filter(list, "--group", filter.grouping_key, "only of this grouping key");
+    list.add_option("--limit", filter.limit, "at most so many (default 50)")
+        ->check(CLI::Range(1, 100'000).description(""))
+        ->type_name("N");
+    list.add_option("--after", filter.after_position, "go on behind this position")
+        ->check(CLI::NonNegativeNumber.description(""))
+        ->type_name("POSITION");
+
+    constexpr auto no_join = "there is no such join, or the store failed";
+    auto& show = verb(
+        joins,
+        {"show", "show a join, how far it is, and its members",
+         "  posthorn joins show sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057", no_join},
+        asked_.joins_show, &cli::show_join);
+    add_join(show, asked_.joins_show.id);
+    show.add_option("--members", asked_.joins_show.members, "show so many members (default 20)")
+        ->check(CLI::Range(0, 1'000'000).description(""))
+        ->type_name("N");
+
+    auto& cancel = verb(joins,
+                        {"cancel", "end a join without a continuation",
+                         "  posthorn joins cancel sqlite:orders.db "
+                         "01890a5d-ac96-774b-bcce-b302099a8057 --members",
+                         "the join has ended, there is none, or the store failed"},
+                        asked_.joins_cancel, &cli::cancel_one_join);
+    add_join(cancel, asked_.joins_cancel.id);
+    cancel.add_flag("--members", asked_.joins_cancel.with_members,
+                    "also cancel its members that have not started");
+
+    auto& redrive =
+        verb(joins,
+             {"redrive", "redrive the dead members of a failed join, which waits for them again",
+              "  posthorn joins redrive sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057",
+              "nothing to redrive, no such join, or the store failed"},
+             asked_.joins_redrive, &cli::redrive_one_join);
+    add_join(redrive, asked_.joins_redrive.id);
 }
 
 void verb_tree::declare_demo()

@@ -31,6 +31,10 @@ struct requests {
     pause_request pause;
     pause_request resume;
     demo_request demo;
+    joins_request joins_list;
+    join_request joins_show;
+    cancel_join_request joins_cancel;
+    join_request joins_redrive;
     list_request dead_list;
     message_request dead_show;
     redrive_request dead_redrive;
@@ -88,6 +92,7 @@ private:
     void declare_work();
     void declare_pauses();
     void declare_demo();
+    void declare_joins();
     void declare_dead_verbs();
     void declare_key_verbs(CLI::App& dead);
     static void refuse_unknown_verb(const CLI::App& parent, std::string_view typed);

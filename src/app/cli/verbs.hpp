@@ -3,6 +3,7 @@
 
 #include "app/cli/output.hpp"
 #include "app/cli/store_list.hpp"
+#include <posthorn/joins.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/messages.hpp>
 #include <posthorn/retention.hpp>
@@ -127,6 +128,25 @@ struct demo_request : store_request {
 };
 
 exit_status demo(const demo_request& what, output& to);
+
+struct joins_request : store_request {
+    join_filter filter;
+};
+
+struct join_request : store_request {
+    join_id id;
+    std::size_t members = 20; ///< of them are shown
+};
+
+struct cancel_join_request : store_request {
+    join_id id;
+    bool with_members = false;
+};
+
+exit_status list_of_joins(const joins_request& what, output& to);
+exit_status show_join(const join_request& what, output& to);
+exit_status cancel_one_join(const cancel_join_request& what, output& to);
+exit_status redrive_one_join(const join_request& what, output& to);
 
 /// Which dead messages an operator means: one of them, those that match, or really all.
 struct dead_selection {

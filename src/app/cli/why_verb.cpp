@@ -1,4 +1,6 @@
-// The verb `why`: what a message waits for, or what became of it, in one sentence and one word.
+// The verb `why`: what a message or a join waits for, or what became of it, in one sentence and one
+// word.
+#include "app/cli/join_view.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include "store/contract/url.hpp"
@@ -102,8 +104,27 @@ std::optional<message_record> holder_of(const message_record& what, store& where
     }
 }
 
+// Without a key it can only be a join that it waits for.
+explanation explain_kept_back(const message_record& what, const circumstances& around)
+{
+    const auto joins = list_joins(around.where, {.member = what.id, .limit = 1});
+    if (joins.empty())
+        return {.reason = "join_pending", .text = "it waits for a join that just ends: ask again"};
+    const auto id = to_string(joins.front().id);
+    const auto progress = progress_of(joins.front());
+    return {.reason = "join_pending",
+            .text = what.expires_at
+                        ? fmt::format("it is the deadline of join {}, of which {} ended, and never "
+                                      "runs; it comes {}",
+                                      id, progress, at(*what.expires_at, around))
+                        : fmt::format("it waits for join {}, of which {} ended", id, progress),
+            .commands = {fmt::format("posthorn why {} {}", around.url, id)}};
+}
+
 explanation explain_waiting(const message_record& what, const circumstances& around)
 {
+    if (what.ordering_key.empty())
+        return explain_kept_back(what, around);
     const auto holder = holder_of(what, around.where);
     const auto key = printable(what.ordering_key);
     if (!holder)
@@ -227,21 +248,49 @@ explanation explain(const message_record& what, const circumstances& around)
     }
 }
 
+exit_status why_join(const join_record& what, const circumstances& around, output& to)
+{
+    const auto because = explain_join(around.where, what, around.now);
+    std::vector<std::string> commands;
+    for (const auto& each : because.open)
+        commands.push_back(fmt::format("posthorn why {} {}", around.url, to_string(each)));
+    if (what.state == join_state::failed)
+        commands.push_back(
+            fmt::format("posthorn joins redrive {} {}", around.url, to_string(what.id)));
+    if (to.json()) {
+        to.document({{"id", to_string(what.id)},
+                     {"join", true},
+                     {"state", to_string(what.state)},
+                     {"reason", because.reason},
+                     {"text", because.text},
+                     {"commands", commands}});
+        return exit_status::success;
+    }
+    to.line(fmt::format("join {}: {}", to.tinted(to_string(what.state), tint::bold), because.text));
+    for (const auto& each : commands)
+        to.line(fmt::format("  {}", printable(each)));
+    return exit_status::success;
+}
+
 } // namespace
 
 exit_status why(const message_request& what, output& to)
 {
     auto where = open(what.url);
     const auto found = find_message(where, what.id);
+    const circumstances around{.where = where,
+                               .url = typed(contract::without_password(what.url)),
+                               .now = where.environment().clock->now(),
+                               .pauses = list_pauses(where)};
+    if (!found)
+        if (const auto join = find_join(where, join_id{what.id.value()}))
+            return why_join(*join, around, to);
     if (!found)
         throw error(error_code::not_found,
                     fmt::format("there is no message {}; it may have been removed after its "
                                 "retention",
                                 to_string(what.id)));
-    const auto because = explain(*found, {.where = where,
-                                          .url = typed(contract::without_password(what.url)),
-                                          .now = where.environment().clock->now(),
-                                          .pauses = list_pauses(where)});
+    const auto because = explain(*found, around);
     if (to.json()) {
         to.document({{"id", to_string(found->id)},
                      {"state", to_string(found->state)},

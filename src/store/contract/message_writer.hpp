@@ -28,6 +28,7 @@ struct new_message {
     std::optional<moment> expiry;
     std::string_view dedup_key;
     duration dedup_window{};
+    std::optional<join_id> join; ///< attached by whoever inserts; the store itself does not look
 };
 
 class message_writer {

@@ -10,6 +10,8 @@ class message_writer;
 class message_queue;
 class message_reader;
 class message_keeper;
+class settlement_follower;
+class join_book;
 
 class session {
 public:
@@ -19,6 +21,10 @@ public:
     virtual message_queue& queue() = 0;
     virtual message_reader& reader() = 0;
     virtual message_keeper& keeper() = 0;
+    virtual join_book& joins() = 0;
+
+    /// Who follows the ends of messages; the parts of this session tell it by themselves.
+    virtual settlement_follower& follower() = 0;
 
     virtual const posthorn::environment& environment() const = 0;
     virtual const posthorn::limits& limits() const = 0;

@@ -98,7 +98,8 @@ auto backend::ask(Question&& question)
 // A worker that has nothing to do looks, in one statement that locks nothing.
 batch backend::claim(const contract::claim_request& request)
 {
-    if (was_idle_ && !ask([&](connection& db) { return queue(db).any_due(request.unpark); }))
+    if (was_idle_ &&
+        !ask([&](connection& db) { return queue(db, nullptr, nullptr).any_due(request.unpark); }))
         return {};
     const auto own = session_for(owned_session::purpose::write);
     auto result = own->queue().claim(request);

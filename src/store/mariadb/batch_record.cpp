@@ -10,7 +10,7 @@ namespace {
 
 batch_record record_of(const query& row)
 {
-    return batch_record(contract::packed_batch{.number = fence{row.integer(0)},
+    batch_record result(contract::packed_batch{.number = fence{row.integer(0)},
                                                .owner = std::string(row.text(1)),
                                                .worker = std::string(row.text(2)),
                                                .claimed_at = row.time(3),
@@ -19,6 +19,8 @@ batch_record record_of(const query& row)
                                                .members = std::string(row.text(6)),
                                                .settled = std::string(row.text(7)),
                                                .starts = std::string(row.text(8))});
+    result.followed = row.integer(9) != 0;
+    return result;
 }
 
 template <typename Statement>

@@ -13,6 +13,9 @@ class batch_record : public contract::batch_record {
 public:
     using contract::batch_record::batch_record;
 
+    /// Whether somebody may follow the end of a member.
+    bool followed = false;
+
     /// Locks and reads a row; nothing if there is no batch of that number.
     [[nodiscard]] static std::optional<batch_record> lock(connection& db, fence number);
 

@@ -30,13 +30,15 @@ class borrowed_session final : private loan, public session_base {
 public:
     borrowed_session(MYSQL* lent, const borrow_options& with)
         : loan(lent, with),
-          session_base(loan::db, nullptr, loan::options.environment, loan::options.limits)
+          session_base(loan::db, nullptr, loan::options.environment, loan::options.limits,
+                       mariadb::joins::view::may_be_old)
     {}
 
     mariadb::writer& writer() override { return checked().session_base::writer(); }
     mariadb::queue& queue() override { return checked().session_base::queue(); }
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
+    contract::join_book& joins() override { return checked().session_base::joins(); }
 
     void commit() override { contract::refuse_to_end(); }
     void rollback() override { contract::refuse_to_end(); }

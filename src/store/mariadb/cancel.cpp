@@ -16,8 +16,13 @@ cancel_answer writer::cancel(message_id id)
         return cancel_answer::not_found;
     constexpr int looks_max = 5;
     for (int look = 0; look < looks_max; ++look)
-        if (const auto answer = try_to_cancel(*seq))
+        if (const auto answer = try_to_cancel(*seq)) {
+            const contract::ended_message called_off{.position = *seq,
+                                                     .as = message_state::cancelled};
+            if (*answer == cancel_answer::cancelled)
+                follower_.ended({&called_off, 1});
             return *answer;
+        }
     // At REPEATABLE READ a look shows what was, not what is: only a new transaction sees more.
     throw error(error_code::serialization,
                 "the message changed hands while it was being cancelled; run the transaction again",

@@ -26,7 +26,8 @@ SELECT (SELECT COUNT(*) FROM {p}key_head h
          WHERE NOT EXISTS (SELECT 1 FROM {p}queue q
                             WHERE q.seq = h.seq AND q.ordering_key = h.ordering_key AND q.place IN (1, 3, 4, 9)))
      + (SELECT COUNT(*) FROM {p}queue q
-         WHERE q.place = 2 AND NOT EXISTS (SELECT 1 FROM {p}key_head h WHERE h.ordering_key = q.ordering_key))
+         WHERE q.place = 2 AND NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq = q.seq AND j.role > 0 AND j.state = 0)
+           AND NOT EXISTS (SELECT 1 FROM {p}key_head h WHERE h.ordering_key = q.ordering_key))
      + (SELECT COUNT(*) FROM {p}queue q
          WHERE q.ordering_key IS NOT NULL AND q.place IN (1, 3, 4, 9)
            AND NOT EXISTS (SELECT 1 FROM {p}key_head h WHERE h.ordering_key = q.ordering_key AND h.seq = q.seq))

@@ -52,6 +52,7 @@ bool keeper::redrive(message_id id, duration delay)
         keys(db_).go_on({found->ordering_key});
     else if (has_key)
         keys(db_).admit_redriven(*seq, found->ordering_key);
+    follower_.came_back({&*seq, 1});
     return true;
 }
 

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "store/contract/message_keeper.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/mariadb/connection.hpp"
 
 namespace posthorn::mariadb {
 
 class keeper final : public contract::message_keeper {
 public:
-    explicit keeper(connection& db) : db_(db) {}
+    keeper(connection& db, contract::settlement_follower& follower) : db_(db), follower_(follower)
+    {}
 
     bool redrive(message_id id, duration delay) override;
     bool purge(message_id id) override;
@@ -24,6 +26,7 @@ private:
     [[nodiscard]] std::int64_t last_created_until(timestamp until);
 
     connection& db_;
+    contract::settlement_follower& follower_;
 };
 
 } // namespace posthorn::mariadb

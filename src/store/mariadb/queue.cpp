@@ -17,6 +17,26 @@ namespace {
 constexpr std::size_t admitted_at_once = 1'000;
 constexpr int admissions_max = 20;
 
+std::vector<contract::ended_message> expired_ones(const std::vector<leaving>& late)
+{
+    std::vector<contract::ended_message> result;
+    for (const auto& each : late)
+        result.push_back({.position = each.which.seq, .as = message_state::expired});
+    return result;
+}
+
+std::vector<contract::ended_message> ends_of(const std::vector<leaving>& done,
+                                             const std::vector<returning>& others)
+{
+    std::vector<contract::ended_message> result;
+    for (const auto& each : done)
+        result.push_back({.position = each.which.seq, .as = message_state::done});
+    for (const auto& each : others)
+        if (each.decision->become == settled_as::dead)
+            result.push_back({.position = each.from.which.seq, .as = message_state::dead});
+    return result;
+}
+
 } // namespace
 
 queue::sight queue::look()
@@ -175,6 +195,7 @@ void queue::expire_late(batch_record& batch, std::span<const receipt> what, time
     }
     ledger(db_, now).finish(late, place::expired,
                             {.fence = batch.number(), .worker = batch.worker()});
+    follower_->ended(expired_ones(late));
 }
 
 std::vector<contract::open_delivery> queue::open_deliveries(
@@ -272,6 +293,8 @@ std::vector<settled_as> queue::settle(std::string_view owner, fence which,
     else if (!done.empty())
         book.forget(done);
     batch->save(db_);
+    if (batch->followed)
+        follower_->ended(ends_of(done, others));
     return answers;
 }
 
@@ -318,6 +341,7 @@ std::size_t queue::expire_due(timestamp now, std::size_t limit)
             late.push_back({.which = {.seq = row.integer(0), .queued = true}, .started_at = {}});
     }
     ledger(db_, now).finish(late, place::expired, {});
+    follower_->ended(expired_ones(late));
     return late.size();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/message_queue.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/connection.hpp"
 #include "store/mariadb/ready_front.hpp"
@@ -13,7 +14,9 @@ namespace posthorn::mariadb {
 class queue final : public contract::message_queue {
 public:
     /// Without a front, claims search from the beginning.
-    explicit queue(connection& db, ready_front* front = nullptr) : db_(db), front_(front) {}
+    queue(connection& db, ready_front* front, contract::settlement_follower* follower)
+        : db_(db), front_(front), follower_(follower)
+    {}
 
     /// Whether a claim would find anything to do, or to unpark. Two statements that lock nothing,
     /// mostly.
@@ -50,6 +53,7 @@ private:
 
     connection& db_;
     ready_front* front_;
+    contract::settlement_follower* follower_; ///< none for one who only looks
 };
 
 } // namespace posthorn::mariadb

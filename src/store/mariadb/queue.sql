@@ -67,12 +67,15 @@ UPDATE {{list}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.seq = l.seq 
 
 -- name: insert_batch
 -- The fence is taken here, after the members are locked: so it grows for every one of them.
-INSERT INTO {p}batch (owner, worker, claimed_at, lease_until, open, first_seq, last_seq, members, settled, starts)
-VALUES (:owner, :worker, :claimed_at, :lease_until, :open, :first_seq, :last_seq, :members, :settled, :starts)
+-- Whoever attaches a member to a join has locked it, too: so all that are attached are seen. It may be one between them
+-- that is not of this batch.
+INSERT INTO {p}batch (owner, worker, claimed_at, lease_until, open, first_seq, last_seq, members, settled, starts, followed)
+VALUES (:owner, :worker, :claimed_at, :lease_until, :open, :first_seq, :last_seq, :members, :settled, :starts,
+        EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq BETWEEN :first_seq AND :last_seq))
 RETURNING fence
 
 -- fragment: batch_columns
-fence, owner, worker, claimed_at, lease_until, open, members, settled, starts
+fence, owner, worker, claimed_at, lease_until, open, members, settled, starts, followed
 
 -- name: lock_batch
 SELECT {{batch_columns}} FROM {p}batch WHERE fence = :fence FOR UPDATE

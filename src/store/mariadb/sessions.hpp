@@ -2,9 +2,11 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/joins.hpp"
 #include "store/mariadb/keeper.hpp"
 #include "store/mariadb/queue.hpp"
 #include "store/mariadb/reader.hpp"
@@ -23,24 +25,29 @@ struct shared_hints {
 
 using pool = contract::connection_pool<connection>;
 
-/// What all of them share: the four parts of the contract over one connection.
+/// What all of them share: the parts of the contract over one connection.
 class session_base : public contract::session {
 public:
     session_base(connection& db, ready_front* front, const posthorn::environment& world,
-                 const posthorn::limits& bounds)
+                 const posthorn::limits& bounds,
+                 mariadb::joins::view how = mariadb::joins::view::newest)
         : db_(db),
           world_(world),
           bounds_(bounds),
-          writer_(db),
-          queue_(db, front),
+          joins_(db, how),
+          book_(joins_, joins_, writer_, world),
+          writer_(db, book_),
+          queue_(db, front, &book_),
           reader_(db),
-          keeper_(db)
+          keeper_(db, book_)
     {}
 
     mariadb::writer& writer() override { return writer_; }
     mariadb::queue& queue() override { return queue_; }
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
+    contract::join_book& joins() override { return book_; }
+    contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
 
@@ -48,13 +55,18 @@ public:
     [[nodiscard]] MYSQL* native_handle() const;
 
 protected:
-    [[nodiscard]] bool has_inserted() const { return writer_.has_inserted(); }
+    [[nodiscard]] bool has_inserted() const
+    {
+        return writer_.has_inserted() || book_.has_enqueued();
+    }
 
     connection& db_;
 
 private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
+    mariadb::joins joins_;
+    contract::join_book book_;
     mariadb::writer writer_;
     mariadb::queue queue_;
     mariadb::reader reader_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/message_writer.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/mariadb/connection.hpp"
 
 #include <optional>
@@ -11,7 +12,8 @@ namespace posthorn::mariadb {
 
 class writer final : public contract::message_writer {
 public:
-    explicit writer(connection& db) : db_(db) {}
+    writer(connection& db, contract::settlement_follower& follower) : db_(db), follower_(follower)
+    {}
 
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
     cancel_answer cancel(message_id id) override;
@@ -38,6 +40,7 @@ private:
     std::optional<cancel_answer> cancel_claimed(std::int64_t seq, fence number);
 
     connection& db_;
+    contract::settlement_follower& follower_;
     bool has_inserted_ = false;
 };
 

@@ -138,7 +138,11 @@ std::vector<enqueued> backend::insert(std::span<const contract::new_message> mes
 std::vector<settled_as> backend::settle(std::string_view owner, fence which,
                                         std::span<const contract::decided> what, bool keep_done)
 {
-    return own_session().queue().settle_and_commit(owner, which, what, keep_done);
+    auto own = own_session();
+    auto answers = own.queue().settle_and_commit(owner, which, what, keep_done);
+    if (doorbell_ && own.writer().has_added()) // by what follows the ends of messages
+        doorbell_->ring();
+    return answers;
 }
 
 // One statement on its own, and so one round trip; behind a pooler it needs its settings.

@@ -43,6 +43,7 @@ public:
     }
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
+    contract::join_book& joins() override { return checked().session_base::joins(); }
 
     PGconn* native() override { return checked().session_base::native(); }
 

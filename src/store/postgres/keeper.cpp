@@ -50,6 +50,8 @@ bool keeper::redrive(message_id id, duration delay)
         heads.reconsider(dead->keys.front(), dead->seq);
         heads.admit(dead->keys, {dead->seq});
     }
+    if (changed)
+        follower_.came_back({&dead->seq, 1});
     return changed;
 }
 

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "store/contract/message_keeper.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/postgres/conversation.hpp"
 
 namespace posthorn::postgres {
 
 class keeper final : public contract::message_keeper {
 public:
-    keeper(conversation& talk, const environment& world) : talk_(talk), world_(world) {}
+    keeper(conversation& talk, const environment& world, contract::settlement_follower& follower)
+        : talk_(talk), world_(world), follower_(follower)
+    {}
 
     bool redrive(message_id id, duration delay) override;
     bool purge(message_id id) override;
@@ -25,6 +28,7 @@ private:
 
     conversation& talk_;
     const environment& world_;
+    contract::settlement_follower& follower_;
 };
 
 } // namespace posthorn::postgres

@@ -182,17 +182,6 @@ arguments late_arguments(std::size_t limit, const environment& world)
     return which;
 }
 
-waiting_messages read_waiting(const rows& found)
-{
-    waiting_messages result;
-    for (int row = 0; row < found.size(); ++row) {
-        result.seqs.push_back(found.integer(row, 0));
-        if (!found.text(row, 1).empty())
-            result.keys.emplace_back(found.text(row, 1));
-    }
-    return result;
-}
-
 } // namespace
 
 batch queue::claim_and_commit(const contract::claim_request& request)
@@ -385,6 +374,7 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
         leave_batch(talk_, which, ended.size());
         if (!late_keys.empty())
             heads.move_on(late_keys);
+        follower_.ended(expired_ones(ended));
     }
     if (!starting.empty()) {
         arguments with;
@@ -427,8 +417,12 @@ std::vector<settled_as> queue::settle(std::string_view owner, fence which,
         return {};
     if (!fit(which, what))
         return settle_what_fits(owner, which, what, keep_done);
-    const settling plan(owner, which, what, keep_done, world_);
-    return plan.answers(talk_.run_all(plan.steps()));
+    const settling plan(owner, which, what, keep_done, settling::followed::settle_too, world_);
+    const auto results = talk_.run_all(plan.steps());
+    auto answers = plan.answers(results);
+    if (plan.any_followed(results))
+        follower_.ended(plan.ends(answers));
+    return answers;
 }
 
 // Whether each receipt names the id of the message at its position. Ids that Posthorn made tell by
@@ -483,8 +477,13 @@ std::vector<settled_as> queue::settle_and_commit(std::string_view owner, fence w
     if (keep_done && !talk_.has_begun())
         if (auto answers = settle_plain(owner, which, what); !answers.empty())
             return answers;
-    const settling plan(owner, which, what, keep_done, world_);
-    return plan.answers(talk_.run_all_and_commit(plan.steps()));
+    const settling plan(owner, which, what, keep_done, settling::followed::settle_none, world_);
+    const auto results = talk_.run_all_and_commit(plan.steps());
+    if (!plan.any_followed(results))
+        return plan.answers(results);
+    auto answers = settle(owner, which, what, keep_done);
+    talk_.commit();
+    return answers;
 }
 
 rows queue::run_settle_plain(std::string_view owner, fence which,
@@ -589,6 +588,7 @@ std::size_t queue::expire(const waiting_messages& late)
     const auto ended = talk_.run(sql::expire::text, with);
     if (!late.keys.empty())
         key_heads(talk_, world_).move_on(late.keys);
+    follower_.ended(expired_ones(ended));
     return static_cast<std::size_t>(ended.size());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/message_queue.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/frontier.hpp"
 
@@ -11,16 +12,13 @@
 
 namespace posthorn::postgres {
 
-/// Messages by their numbers, and the ordering keys of those that have one.
-struct waiting_messages {
-    std::vector<std::int64_t> seqs;
-    std::vector<std::string> keys;
-};
+struct waiting_messages;
 
 class queue final : public contract::message_queue {
 public:
-    queue(conversation& talk, const environment& world, frontier& front)
-        : talk_(talk), world_(world), front_(front)
+    queue(conversation& talk, const environment& world, frontier& front,
+          contract::settlement_follower& follower)
+        : talk_(talk), world_(world), front_(front), follower_(follower)
     {}
 
     /// A claim that is the whole transaction: one round trip unless there are chores.
@@ -61,6 +59,7 @@ private:
     conversation& talk_;
     const environment& world_;
     frontier& front_;
+    contract::settlement_follower& follower_;
 };
 
 } // namespace posthorn::postgres

@@ -146,8 +146,13 @@ SELECT settled FROM n
 SELECT seq FROM settled WHERE (SELECT settled FROM n) < cardinality(:seqs::bigint[])
 
 -- fragment: own_batch
+-- Nothing is settled while somebody follows the end of one of :unless_followed: then there is more to do before the
+-- commit.
 WITH b AS MATERIALIZED (
-    SELECT fence, open FROM {p}batch WHERE fence = :fence::bigint AND owner = :owner::text FOR UPDATE)
+    SELECT fence, open FROM {p}batch
+     WHERE fence = :fence::bigint AND owner = :owner::text
+       AND NOT EXISTS (SELECT FROM {p}join_member j WHERE j.seq = ANY (:unless_followed::bigint[]) AND j.state = 0)
+       FOR UPDATE)
 
 -- name: settle_done
 {{own_batch}},

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/postgres/conversation.hpp"
+#include "store/postgres/joins.hpp"
 #include "store/postgres/keeper.hpp"
 #include "store/postgres/queue.hpp"
 #include "store/postgres/reader.hpp"
@@ -16,7 +18,7 @@ namespace posthorn::postgres {
 
 using pool = contract::connection_pool<connection>;
 
-/// What all of them share: the four parts of the contract over one conversation.
+/// What all of them share: the parts of the contract over one conversation.
 class session_base : public contract::session {
 public:
     session_base(connection& db, conversation::purpose why, const posthorn::environment& world,
@@ -24,16 +26,20 @@ public:
         : talk_(db, why),
           world_(world),
           bounds_(bounds),
-          writer_(talk_, world, bell),
-          queue_(talk_, world, front),
+          joins_(talk_, world),
+          book_(joins_, joins_, writer_, world),
+          writer_(talk_, world, bell, book_),
+          queue_(talk_, world, front, book_),
           reader_(talk_, world, front),
-          keeper_(talk_, world)
+          keeper_(talk_, world, book_)
     {}
 
     postgres::writer& writer() override { return writer_; }
     postgres::queue& queue() override { return queue_; }
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
+    contract::join_book& joins() override { return book_; }
+    contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
 
@@ -50,6 +56,8 @@ protected:
 private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
+    postgres::joins joins_;
+    contract::join_book book_;
     postgres::writer writer_;
     postgres::queue queue_;
     postgres::reader reader_;

@@ -54,7 +54,7 @@ arguments own_batch(std::string_view owner, fence number, const environment& wor
 } // namespace
 
 settling::settling(std::string_view owner, fence which, std::span<const contract::decided> what,
-                   bool keep_done, const environment& world)
+                   bool keep_done, followed how, const environment& world)
     : what_(what)
 {
     std::vector<std::int64_t> all;
@@ -75,6 +75,13 @@ settling::settling(std::string_view owner, fence which, std::span<const contract
     arguments heads;
     heads.set(sql::lock_heads_of::seqs, std::span<const std::int64_t>(all));
     statements_.push_back({sql::lock_heads_of::text, std::move(heads)});
+    if (how == followed::settle_none)
+        unless_followed_ = all;
+    // After the lock: whoever attaches a member of this batch has held it.
+    arguments asked;
+    asked.set(sql::open_rows_of::seqs, std::span<const std::int64_t>(all));
+    asks_ = statements_.size();
+    statements_.push_back({sql::open_rows_of::text, std::move(asked)});
 
     if (done.size() == all.size()) {
         add_uniform(keep_done ? sql::settle_done::text : sql::settle_forget::text, owner, which,
@@ -99,11 +106,15 @@ void settling::add_uniform(const contract::named_statement& which, std::string_v
     prepared added{which, {}, true, {seqs.begin(), seqs.end()}};
     if (which.index == sql::settle_done::text.index) {
         added.with = own_batch<sql::settle_done>(owner, number, world);
-        added.with.set(sql::settle_done::seqs, seqs);
+        added.with.set(sql::settle_done::seqs, seqs)
+            .set(sql::settle_done::unless_followed,
+                 std::span<const std::int64_t>(unless_followed_));
     } else {
         added.with.set_text(sql::settle_forget::owner, owner)
             .set(sql::settle_forget::fence, number)
-            .set(sql::settle_forget::seqs, seqs);
+            .set(sql::settle_forget::seqs, seqs)
+            .set(sql::settle_forget::unless_followed,
+                 std::span<const std::int64_t>(unless_followed_));
     }
     statements_.push_back(std::move(added));
 }
@@ -126,7 +137,8 @@ void settling::add_mixed(std::string_view owner, fence number,
         errors.push_back(unharmed.back() ? std::string_view{} : decision.error);
     }
     prepared added{statement::text, own_batch<statement>(owner, number, world), true, seqs};
-    added.with.set(statement::seqs, std::span<const std::int64_t>(seqs))
+    added.with.set(statement::unless_followed, std::span<const std::int64_t>(unless_followed_))
+        .set(statement::seqs, std::span<const std::int64_t>(seqs))
         .set(statement::states, std::span<const std::int64_t>(states))
         .set(statement::delays, std::span<const std::optional<std::int64_t>>(delays))
         .set_or_null(statement::errors, errors)
@@ -140,6 +152,11 @@ std::vector<step> settling::steps() const
     for (const auto& each : statements_)
         result.push_back({each.which, each.with});
     return result;
+}
+
+bool settling::any_followed(const std::vector<rows>& results) const
+{
+    return !results[asks_].empty();
 }
 
 std::vector<settled_as> settling::answers(const std::vector<rows>& results) const
@@ -163,6 +180,39 @@ std::vector<settled_as> settling::answers(const std::vector<rows>& results) cons
                               ? first.emplace(receipt.position, decision.become).first->second
                               : settled_as::lost);
     return answers;
+}
+
+std::vector<contract::ended_message> settling::ends(std::span<const settled_as> answers) const
+{
+    std::vector<contract::ended_message> result;
+    std::unordered_set<std::int64_t> seen;
+    for (std::size_t i = 0; i < what_.size(); ++i) {
+        const auto seq = what_[i].receipt.position;
+        const bool done = answers[i] == settled_as::done;
+        if ((done || answers[i] == settled_as::dead) && seen.insert(seq).second)
+            result.push_back(
+                {.position = seq, .as = done ? message_state::done : message_state::dead});
+    }
+    return result;
+}
+
+std::vector<contract::ended_message> expired_ones(const rows& ended)
+{
+    std::vector<contract::ended_message> result;
+    for (int row = 0; row < ended.size(); ++row)
+        result.push_back({.position = ended.integer(row, 0), .as = message_state::expired});
+    return result;
+}
+
+waiting_messages read_waiting(const rows& found)
+{
+    waiting_messages result;
+    for (int row = 0; row < found.size(); ++row) {
+        result.seqs.push_back(found.integer(row, 0));
+        if (!found.text(row, 1).empty())
+            result.keys.emplace_back(found.text(row, 1));
+    }
+    return result;
 }
 
 } // namespace posthorn::postgres

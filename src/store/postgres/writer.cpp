@@ -189,8 +189,11 @@ cancel_answer writer::cancel(message_id id)
             leave_batch(talk_, number, 1);
         if (!key.empty())
             heads.move_on({key});
-        if (ended)
-            return cancel_answer::cancelled;
+        if (!ended)
+            continue;
+        const contract::ended_message called_off{.position = seq, .as = message_state::cancelled};
+        follower_.ended({&called_off, 1});
+        return cancel_answer::cancelled;
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/message_writer.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/new_rows.hpp"
 
@@ -9,8 +10,9 @@ namespace posthorn::postgres {
 
 class writer final : public contract::message_writer {
 public:
-    writer(conversation& talk, const environment& world, ringing bell)
-        : talk_(talk), world_(world), bell_(bell)
+    writer(conversation& talk, const environment& world, ringing bell,
+           contract::settlement_follower& follower)
+        : talk_(talk), world_(world), bell_(bell), follower_(follower)
     {}
 
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
@@ -26,6 +28,7 @@ private:
     conversation& talk_;
     const environment& world_;
     ringing bell_;
+    contract::settlement_follower& follower_;
     bool added_ = false;
 };
 

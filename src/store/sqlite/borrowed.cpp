@@ -33,6 +33,7 @@ public:
     sqlite::queue& queue() override { return checked().session_base::queue(); }
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
+    contract::join_book& joins() override { return checked().session_base::joins(); }
 
     void commit() override { contract::refuse_to_end(); }
     void rollback() override { contract::refuse_to_end(); }

@@ -39,6 +39,7 @@ bool keeper::redrive(message_id id, duration delay)
         row.run();
     }
     ledger(db_).let_key_go_on(key);
+    follower_.came_back({&*seq, 1});
     return true;
 }
 

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "store/contract/message_keeper.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/sqlite/connection.hpp"
 
 namespace posthorn::sqlite {
 
 class keeper final : public contract::message_keeper {
 public:
-    keeper(connection& db, const environment& world) : db_(db), world_(world) {}
+    keeper(connection& db, const environment& world, contract::settlement_follower& follower)
+        : db_(db), world_(world), follower_(follower)
+    {}
 
     bool redrive(message_id id, duration delay) override;
     bool purge(message_id id) override;
@@ -24,6 +27,7 @@ private:
 
     connection& db_;
     const environment& world_;
+    contract::settlement_follower& follower_;
 };
 
 } // namespace posthorn::sqlite

@@ -105,6 +105,7 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
 {
     const auto now = world_.clock->now();
     std::vector<start_answer> answers(what.size(), start_answer::lost);
+    std::vector<contract::ended_message> late;
     auto batch = batch_record::load(db_, which);
     if (batch && (batch->owner() != owner || batch->lease_until() <= now))
         return answers;
@@ -114,6 +115,7 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
             answers[i] = was_called_off(what[i]) ? start_answer::gone : start_answer::lost;
         } else if (!batch->is_started(ordinal) && expire_if_late(*batch, ordinal, now)) {
             answers[i] = start_answer::gone;
+            late.push_back({.position = what[i].position, .as = message_state::expired});
         } else {
             batch->start(ordinal, now);
             answers[i] = start_answer::started;
@@ -121,6 +123,7 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
     }
     if (batch)
         batch->save(db_);
+    follower_.ended(late);
     return answers;
 }
 
@@ -186,6 +189,7 @@ std::vector<settled_as> queue::settle(std::string_view owner, fence which,
 
     const auto now = world_.clock->now();
     ledger book(db_);
+    std::vector<contract::ended_message> ended;
     // A receipt that stands twice in one call gets the same answer twice.
     std::vector<settled_as> became(batch->members().size(), settled_as::lost);
     for (std::size_t i = 0; i < what.size(); ++i) {
@@ -208,8 +212,13 @@ std::vector<settled_as> queue::settle(std::string_view owner, fence which,
             book.forget(member);
         batch->settle(ordinal);
         answers[i] = became[ordinal] = decision.become;
+        if (decision.become == settled_as::done || decision.become == settled_as::dead)
+            ended.push_back({.position = member.seq,
+                             .as = decision.become == settled_as::done ? message_state::done
+                                                                       : message_state::dead});
     }
     batch->save(db_);
+    follower_.ended(ended);
     return answers;
 }
 
@@ -261,8 +270,12 @@ std::size_t queue::expire_due(std::size_t limit)
             late.push_back(row.integer(0));
     }
     ledger book(db_);
-    for (const auto seq : late)
+    std::vector<contract::ended_message> ended;
+    for (const auto seq : late) {
         book.finish({.seq = seq, .queued = true}, row_state::expired, {}, now);
+        ended.push_back({.position = seq, .as = message_state::expired});
+    }
+    follower_.ended(ended);
     return late.size();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/message_queue.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include "store/sqlite/batch_record.hpp"
 #include "store/sqlite/connection.hpp"
 
@@ -9,7 +10,9 @@ namespace posthorn::sqlite {
 
 class queue final : public contract::message_queue {
 public:
-    queue(connection& db, const environment& world) : db_(db), world_(world) {}
+    queue(connection& db, const environment& world, contract::settlement_follower& follower)
+        : db_(db), world_(world), follower_(follower)
+    {}
 
     /// Whether a claim that takes parked messages of these topics too would find anything to do.
     /// Reads only.
@@ -39,6 +42,7 @@ private:
 
     connection& db_;
     const environment& world_;
+    contract::settlement_follower& follower_;
 };
 
 } // namespace posthorn::sqlite

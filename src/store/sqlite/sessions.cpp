@@ -51,7 +51,7 @@ void owned_session::commit()
         }
         throw;
     }
-    if (announces_ && after_commit_ != nullptr)
+    if ((announces_ || has_continued()) && after_commit_ != nullptr)
         after_commit_->ring();
 }
 

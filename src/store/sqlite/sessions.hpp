@@ -2,9 +2,11 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/sqlite/connection.hpp"
+#include "store/sqlite/joins.hpp"
 #include "store/sqlite/keeper.hpp"
 #include "store/sqlite/queue.hpp"
 #include "store/sqlite/reader.hpp"
@@ -16,23 +18,27 @@ namespace posthorn::sqlite {
 
 using pool = contract::connection_pool<connection>;
 
-/// What all of them share: the four parts of the contract over one connection.
+/// What all of them share: the parts of the contract over one connection.
 class session_base : public contract::session {
 public:
     session_base(connection& db, const posthorn::environment& world, const posthorn::limits& bounds)
         : db_(db),
           world_(world),
           bounds_(bounds),
-          writer_(db, world),
-          queue_(db, world),
+          joins_(db, world),
+          book_(joins_, joins_, writer_, world),
+          writer_(db, world, book_),
+          queue_(db, world, book_),
           reader_(db, world),
-          keeper_(db, world)
+          keeper_(db, world, book_)
     {}
 
     contract::message_writer& writer() override { return writer_; }
     sqlite::queue& queue() override { return queue_; }
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
+    contract::join_book& joins() override { return book_; }
+    contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
 
@@ -42,9 +48,13 @@ public:
 protected:
     connection& db_;
 
+    [[nodiscard]] bool has_continued() const { return book_.has_enqueued(); }
+
 private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
+    sqlite::joins joins_;
+    contract::join_book book_;
     sqlite::writer writer_;
     sqlite::queue queue_;
     sqlite::reader reader_;
@@ -63,6 +73,7 @@ public:
 
     contract::message_writer& writer() override { return announced().session_base::writer(); }
     contract::message_keeper& keeper() override { return announced().session_base::keeper(); }
+    contract::join_book& joins() override { return announced().session_base::joins(); }
 
     void commit() override;
     void rollback() override;

@@ -161,11 +161,20 @@ std::optional<enqueued> writer::known_duplicate(const contract::new_message& wha
 
 cancel_answer writer::cancel(message_id id)
 {
-    const auto now = world_.clock->now();
-    const auto found = find_seq(db_, id);
-    if (!found)
+    const auto seq = find_seq(db_, id);
+    if (!seq)
         return cancel_answer::not_found;
-    const auto seq = *found;
+    const auto answer = cancel_at(*seq);
+    if (answer == cancel_answer::cancelled) {
+        const contract::ended_message ended{.position = *seq, .as = message_state::cancelled};
+        follower_.ended({&ended, 1});
+    }
+    return answer;
+}
+
+cancel_answer writer::cancel_at(std::int64_t seq)
+{
+    const auto now = world_.clock->now();
     std::optional<row_state> state;
     fence claimed_with{};
     {

@@ -1,13 +1,20 @@
 // A worker for the tests of the command line that does one thing and leaves:
 //
 //   cli_worker URL hold|claim|acknowledge|fail|park [ERROR]
+//   cli_worker URL join EXPECTED MEMBERS
+//   cli_worker URL wait JOIN
 //
+// The last two open a join of the group "customer-7" with so many members, whose ids it prints
+// below the join's, and enqueue a wait for one. The others:
 // claims what is due, starts it (unless it only holds it), and leaves, acknowledges, fails or parks
 // it. Prints how many messages.
+#include <posthorn/joins.hpp>
 #include <posthorn/outbox.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,13 +52,37 @@ std::size_t work(const char* url, std::string_view deed, std::string_view error)
     }
 }
 
+void open_join_with(store where, int expected, int members)
+{
+    auto tx = where.begin();
+    const auto join = open_join(tx, {.expected = expected,
+                                     .on_complete = message{"all.done", ""},
+                                     .on_fail = message{"went.wrong", ""},
+                                     .grouping_key = "customer-7"});
+    std::printf("%s\n", to_string(join).c_str());
+    for (int i = 0; i < members; ++i)
+        std::printf("%s\n", to_string(enqueue(tx, {"extract", ""}, {.join = join}).id).c_str());
+    tx.commit();
+}
+
+void wait_for(store where, const char* join)
+{
+    const auto id = join_id::parse(join).value();
+    std::printf("%s\n", to_string(enqueue_join_wait(where, {.join = id}).id).c_str());
+}
+
 } // namespace
 
 int main(int argc, char** argv)
 {
     if (argc < 3)
         return 2;
+    const std::string_view deed = argv[2];
     try {
+        if (deed == "join" && argc == 5)
+            return open_join_with(open(argv[1]), std::atoi(argv[3]), std::atoi(argv[4])), 0;
+        if (deed == "wait" && argc == 4)
+            return wait_for(open(argv[1]), argv[3]), 0;
         std::printf("%zu\n", work(argv[1], argv[2], argc > 3 ? argv[3] : "it failed"));
         return 0;
     } catch (const std::exception& failure) {

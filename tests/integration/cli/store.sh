@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 2'
+out_has 'created the tables, version 3'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":2,"version_after":2,"applied":[]}'
+out_is '{"version_before":3,"version_after":3,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":2,"applied":["0001_outbox","0002_runtime"]}'
+out_is '{"version_before":0,"version_after":3,"applied":["0001_outbox","0002_runtime","0003_joins"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
@@ -42,15 +42,15 @@ out_matches '^\{"ready":3,"delayed":1,"waiting":0,"parked":0,"claimed":0,"done":
 # Retention removes what is finished, and only when its time has come.
 "$worker" "$url" acknowledge >/dev/null
 expect 0 clean "$url"
-out_is 'removed 0 finished messages, 0 dead messages and 0 dedup keys'
+out_is 'removed 0 finished messages, 0 dead messages, 0 dedup keys and 0 rows of joins'
 expect 0 clean "$url" --keep 0s --json
-out_is '{"finished":3,"dead":0,"dedup_keys":0}'
+out_is '{"finished":3,"dead":0,"dedup_keys":0,"join_rows":0}'
 expect 0 enqueue "$url" --topic t --payload x
 "$worker" "$url" fail >/dev/null
 expect 0 clean "$url" --keep 0s
 out_has '0 dead messages'
 expect 0 clean "$url" --keep-dead 0s
-out_has '1 dead message '
+out_has '1 dead message,'
 expect 2 clean "$url" --keep 1y
 err_has "--keep: '1y' is not a length of time"
 

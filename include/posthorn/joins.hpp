@@ -1,0 +1,237 @@
+// Joins: one continuation for many messages. A join counts how its members end, each of them once,
+// and the transaction that counts the last one enqueues the continuation.
+//
+//     auto join = ph::open_join(tx, {.expected = 3, .on_complete = ph::message{"etl.transform",
+//     ""}}); for (auto table : {"customers", "orders", "products"})
+//         ph::enqueue(tx, extract{table}, {.join = join});
+//
+// Nobody has to register or call anything else: whoever settles a member counts it, in the same
+// transaction. See docs/guides/joins.md.
+#pragma once
+
+#include <posthorn/id.hpp>
+#include <posthorn/message.hpp>
+#include <posthorn/store.hpp>
+#include <posthorn/stores.hpp>
+#include <posthorn/time.hpp>
+#include <posthorn/transaction.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace posthorn {
+
+enum class join_state {
+    pending,   ///< waits for its members
+    completed, ///< enough of them are done
+    failed,    ///< too many of them failed, or its deadline came first
+    cancelled, ///< called off: nothing was enqueued
+};
+
+[[nodiscard]] std::string_view to_string(join_state state) noexcept;
+[[nodiscard]] std::optional<join_state> parse_join_state(std::string_view text) noexcept;
+
+/// What brought a join to its end.
+enum class join_end { members, deadline, cancel };
+
+[[nodiscard]] std::string_view to_string(join_end why) noexcept;
+
+/// How a member of a join stands. Dead, cancelled and expired messages have failed.
+enum class member_state {
+    pending,
+    completed,
+    failed,
+    left, ///< the join ended without it
+};
+
+[[nodiscard]] std::string_view to_string(member_state state) noexcept;
+
+struct join_options {
+    /// How many members there will be. Without it the join is open until `seal_join`.
+    std::optional<std::int64_t> expected = {};
+
+    /// So many completed members are enough; and as soon as they cannot be reached any more, the
+    /// join fails. Without it the join waits for all.
+    std::optional<std::int64_t> needed = {};
+
+    /// Of a join that waits for all: whether one failed member makes it fail.
+    bool fail_if_any_step_failed = true;
+
+    /// What is enqueued at the end; nothing is valid, and so is an empty payload.
+    std::optional<message> on_complete = {};
+    std::optional<message> on_fail = {};
+
+    /// After this time a join that still waits fails.
+    std::optional<duration> deadline = {};
+
+    std::string grouping_key = {}; ///< up to 255 bytes: what it belongs to, for `list_joins`
+    std::string metadata = {};     ///< up to 64 KiB, opaque
+    std::optional<join_id> id = {};
+};
+
+/// Everything known about one join.
+struct join_record {
+    join_id id;
+    std::int64_t position = 0; ///< the store's own number for it
+    join_state state = join_state::pending;
+    join_end ended_by = join_end::members; ///< of one that has ended
+    std::optional<std::int64_t> expected;  ///< nothing: it is open
+    std::optional<std::int64_t> needed;
+    bool fail_if_any_step_failed = true;
+    std::int64_t attached = 0;
+    std::int64_t completed = 0;
+    std::int64_t failed = 0;
+    int reopened = 0; ///< how often `redrive_join` has
+
+    std::string grouping_key;
+    std::string metadata;
+    std::string correlation_id; ///< which its continuation inherits
+    std::optional<message> on_complete;
+    std::optional<message> on_fail;
+
+    timestamp created_at;
+    timestamp updated_at;
+    std::optional<timestamp> deadline_at;
+    std::optional<timestamp> ended_at;
+};
+
+struct join_member {
+    message_id id;
+    std::int64_t position = 0; ///< of the message
+    member_state state = member_state::pending;
+    timestamp attached_at;
+    std::optional<timestamp> settled_at;
+};
+
+/// Opens a join. It exists if and only if `tx` commits.
+/// Throws: `error` with `invalid_argument` before anything is written.
+join_id open_join(transaction& tx, const join_options& how);
+join_id open_join(store& where, const join_options& how);
+
+enum class attach_answer {
+    attached, ///< it will be counted when it ends
+    counted,  ///< it had ended already, and is counted now
+    known,    ///< it was a member before: nothing changed
+};
+
+[[nodiscard]] std::string_view to_string(attach_answer answer) noexcept;
+
+/// Makes a message a member of a join. A message may be a member of several.
+/// `enqueue_options::join` does the same for a new message.
+/// Throws: `error` with `not_found` for an unknown message or join, and with `constraint` if the
+/// join has as many members as it expects, or has ended.
+attach_answer attach(transaction& tx, join_id to, message_id which);
+attach_answer attach(store& where, join_id to, message_id which);
+
+/// The same for many: their locks are taken in one order, before that of the join.
+std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const message_id> which);
+std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which);
+
+/// No further members will come: the join expects those it has, or `expected` in all. Also lowers
+/// the number of a join that waits for members nobody will attach. False: the join has ended.
+/// Throws: `error` with `constraint` if it has more members than that.
+bool seal_join(transaction& tx, join_id which, std::optional<std::int64_t> expected = {});
+bool seal_join(store& where, join_id which, std::optional<std::int64_t> expected = {});
+
+enum class report_answer {
+    counted,
+    known, ///< it had been counted before, by whomever: nothing changed
+    ended, ///< the join has ended without it
+};
+
+[[nodiscard]] std::string_view to_string(report_answer answer) noexcept;
+
+/// Counts a member before its message ends; its end is not counted again then. Hardly ever needed:
+/// members are counted by themselves.
+/// Throws: `error` with `not_found` if there is no such join, or this is no member of it.
+report_answer report_step_completed(transaction& tx, join_id of, message_id member);
+report_answer report_step_completed(store& where, join_id of, message_id member);
+report_answer report_step_failed(transaction& tx, join_id of, message_id member);
+report_answer report_step_failed(store& where, join_id of, message_id member);
+
+struct cancel_join_options {
+    /// Also cancels the members that have not started.
+    bool members = false;
+};
+
+/// Ends a join without a continuation. False: it had ended already.
+/// With a store, members are cancelled afterwards, in small transactions.
+bool cancel_join(transaction& tx, join_id which, const cancel_join_options& how = {});
+bool cancel_join(store& where, join_id which, const cancel_join_options& how = {});
+
+/// Gives a failed join another chance: its dead members are redriven, and it waits again, without
+/// a deadline. Its continuation is then enqueued once more. Returns: for how many members it waits
+/// again; 0, and nothing has changed, if the join has not failed or there is none.
+std::size_t redrive_join(transaction& tx, join_id which);
+std::size_t redrive_join(store& where, join_id which);
+
+/// The topic of messages that wait for a join. Every worker handles it.
+inline constexpr std::string_view join_wait_topic = "join.wait";
+
+/// The header by which a continuation names its join.
+inline constexpr std::string_view join_header = "posthorn-join";
+
+struct join_wait {
+    join_id join;
+    bool fail_if_any_step_failed = true;
+    std::optional<message> on_complete = {};
+    std::optional<message> on_fail = {};
+};
+
+/// Enqueues a message that waits until a join has ended, without being tried meanwhile, and then
+/// enqueues the continuation. For those who cannot name it when they open the join.
+enqueued enqueue_join_wait(transaction& tx, const join_wait& what);
+enqueued enqueue_join_wait(store& where, const join_wait& what);
+
+[[nodiscard]] std::optional<join_record> find_join(transaction& tx, join_id which);
+[[nodiscard]] std::optional<join_record> find_join(store& where, join_id which);
+
+/// Which joins to look at. Everything is optional and combines with "and".
+struct join_filter {
+    std::optional<join_state> state = {};
+    std::string grouping_key = {};
+    std::optional<message_id> member = {};
+    std::int64_t after_position = 0; ///< where the next page starts
+    std::size_t limit = 50;
+};
+
+/// One page of joins, in the order of their opening, without metadata and continuations.
+[[nodiscard]] std::vector<join_record> list_joins(store& where, const join_filter& filter = {});
+
+/// One page of a join's members, in the order of their messages.
+[[nodiscard]] std::vector<join_member> list_join_members(store& where, join_id of,
+                                                         std::int64_t after_position = 0,
+                                                         std::size_t limit = 1'000);
+
+/// Joins in many stores: which store a join is in is decided by a key, as for messages.
+/// Threads: safe to use from any.
+class join_router {
+public:
+    explicit join_router(store_provider among) : among_(among), router_(std::move(among)) {}
+
+    join_id open(std::string_view key, const join_options& how);
+    attach_answer attach(std::string_view key, join_id to, message_id which);
+    bool cancel(std::string_view key, join_id which, const cancel_join_options& how = {});
+    [[nodiscard]] std::optional<join_record> find(std::string_view key, join_id which);
+
+    /// Looks in all stores, one after the other. Returns: its store's name, and the join.
+    struct located {
+        std::string store;
+        join_record join;
+    };
+    [[nodiscard]] std::optional<located> find(join_id which);
+
+    [[nodiscard]] posthorn::router& stores() { return router_; }
+
+private:
+    store_provider among_;
+    router router_;
+};
+
+} // namespace posthorn

@@ -1,0 +1,75 @@
+// Joins, written once for all engines: what opens, counts and ends them, within one transaction.
+//
+// Locks are taken in one order: messages first, then joins by their numbers. Whoever follows ends
+// of messages keeps to it, so that nobody waits for each other.
+#pragma once
+
+#include "store/contract/join_table.hpp"
+#include "store/contract/message_keeper.hpp"
+#include "store/contract/message_writer.hpp"
+#include "store/contract/settlement_follower.hpp"
+#include <posthorn/environment.hpp>
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace posthorn::contract {
+
+class join_book final : public settlement_follower {
+public:
+    join_book(join_table& table, join_reader& reader, message_writer& writer,
+              const posthorn::environment& world)
+        : table_(table), reader_(reader), writer_(writer), world_(world)
+    {}
+
+    void ended(std::span<const ended_message> which) override;
+    void came_back(std::span<const std::int64_t> positions) override;
+    void begin_gathering() override;
+    void follow_gathered() override;
+    void forget_gathered() noexcept override;
+
+    join_id open(const join_options& how, std::string_view correlation_id);
+    std::vector<attach_answer> attach(join_id to, std::span<const message_id> which);
+
+    /// For messages that this transaction has added.
+    void attach_new(join_id to, std::span<const locator> which);
+
+    bool seal(join_id which, std::optional<std::int64_t> expected);
+    report_answer report(join_id of, message_id member, member_state as);
+    bool cancel(join_id which, bool members);
+    std::size_t redrive(join_id which, message_keeper& keeper);
+
+    /// Adds a message that waits for the join; it does not wait if the join has ended.
+    enqueued wait(join_id on, const new_message& what);
+
+    [[nodiscard]] join_reader& reader() noexcept { return reader_; }
+    [[nodiscard]] join_table& table() noexcept { return table_; }
+
+    /// Whether anything was enqueued or released here, which somebody may want to know of.
+    [[nodiscard]] bool has_enqueued() const noexcept { return has_enqueued_; }
+
+private:
+    using by_number = std::map<std::int64_t, join_record>;
+
+    void count(std::span<const ended_message> which);
+    [[nodiscard]] join_record locked(join_id which);
+    void require_room(const join_record& in, std::size_t more) const;
+
+    /// Saves what changed; joins whose counts say so end. `cause` is of the one that did it.
+    void conclude(by_number& joins, const std::map<std::int64_t, message_id>& causes);
+    void continue_after(const std::vector<join_record>& ended,
+                        const std::map<std::int64_t, message_id>& causes);
+
+    join_table& table_;
+    join_reader& reader_;
+    message_writer& writer_;
+    const posthorn::environment& world_;
+    bool gathering_ = false;
+    bool has_enqueued_ = false;
+    std::vector<ended_message> gathered_;
+};
+
+} // namespace posthorn::contract

@@ -1,0 +1,41 @@
+// The tables of joins on PostgreSQL.
+#pragma once
+
+#include "store/contract/join_table.hpp"
+#include "store/postgres/conversation.hpp"
+#include "store/postgres/row_state.hpp"
+#include <posthorn/environment.hpp>
+
+namespace posthorn::postgres {
+
+class joins final : public contract::join_table, public contract::join_reader {
+public:
+    joins(conversation& talk, const environment& world) : talk_(talk), world_(world) {}
+
+    std::int64_t insert(const contract::new_join& what) override;
+    std::vector<join_record> lock(std::span<const std::int64_t> numbers) override;
+    std::optional<join_record> lock(join_id id) override;
+    void save(std::span<const join_record> which) override;
+    std::vector<contract::join_row> rows_of(std::span<const std::int64_t> seqs) override;
+    void add(std::int64_t join, std::span<const contract::new_member> members) override;
+    void mark(std::span<const contract::join_row> which, member_state as) override;
+    std::optional<contract::held_message> hold(message_id id) override;
+    void follow(std::span<const std::int64_t> seqs) override;
+    void keep_back(std::int64_t seq) override;
+    void let_go(std::span<const std::int64_t> joins) override;
+    std::size_t remove_ended(duration older_than, std::size_t limit) override;
+
+    std::optional<join_record> find(join_id id) override;
+    std::vector<join_record> list(const join_filter& filter) override;
+    std::vector<join_member> members(std::int64_t join, std::int64_t after_seq,
+                                     std::size_t limit) override;
+    std::vector<contract::continuation> continuations(std::span<const std::int64_t> joins) override;
+
+private:
+    bool try_to_hold(std::int64_t seq, row_state state, fence number);
+
+    conversation& talk_;
+    const environment& world_;
+};
+
+} // namespace posthorn::postgres

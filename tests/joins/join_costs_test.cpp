@@ -1,0 +1,253 @@
+// What joins cost, in statements: nothing for those who use none, and the same for any number of
+// members and joins.
+#include "joins/joining_test.hpp"
+#include <posthorn/mariadb.hpp>
+#include <posthorn/postgres.hpp>
+#include <posthorn/sqlite.hpp>
+
+#include <libpq-fe.h>
+#include <sqlite3.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+namespace posthorn::conformance {
+namespace {
+
+/// What one action has sent to the database. Of SQLite, which adds one message at a time, only the
+/// statements on the tables of joins are counted.
+struct cost {
+    int statements = 0;
+    int round_trips = 0;
+};
+
+class meter {
+public:
+    virtual ~meter() = default;
+    virtual void reset() = 0;
+    virtual cost read() = 0;
+};
+
+class sqlite_meter final : public meter {
+public:
+    explicit sqlite_meter(store& where)
+    {
+        auto tx = where.begin();
+        sqlite3_trace_v2(sqlite::native_handle(tx), SQLITE_TRACE_STMT, &heard, this);
+    }
+    void reset() override { seen_ = {}; }
+    cost read() override { return seen_; }
+
+private:
+    static int heard(unsigned /*kind*/, void* self, void* /*statement*/, void* text)
+    {
+        const std::string_view sql(static_cast<const char*>(text));
+        if (sql.find("joins") != sql.npos || sql.find("join_member") != sql.npos)
+            ++static_cast<sqlite_meter*>(self)->seen_.statements;
+        return 0;
+    }
+
+    cost seen_;
+};
+
+class postgres_meter final : public meter {
+public:
+    explicit postgres_meter(store& where) : stream_(open_memstream(&text_, &size_))
+    {
+        auto tx = where.begin();
+        PQtrace(postgres::native_handle(tx), stream_);
+        PQsetTraceFlags(postgres::native_handle(tx), PQTRACE_SUPPRESS_TIMESTAMPS);
+    }
+    ~postgres_meter() override
+    {
+        std::fclose(stream_); // Requires: the connection is gone, or silent
+        std::free(text_);
+    }
+    void reset() override
+    {
+        std::fflush(stream_);
+        read_to_ = size_;
+    }
+    cost read() override
+    {
+        std::fflush(stream_);
+        std::string_view rest(text_ + read_to_, size_ - read_to_);
+        cost result;
+        while (!rest.empty()) {
+            const auto line = rest.substr(0, rest.find('\n'));
+            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+            result.statements += line.starts_with("F") && line.find("\tExecute\t") != line.npos;
+            result.round_trips += line.starts_with("F") && line.find("\tSync") != line.npos;
+        }
+        return result;
+    }
+
+private:
+    char* text_ = nullptr;
+    std::size_t size_ = 0;
+    std::size_t read_to_ = 0;
+    std::FILE* stream_;
+};
+
+class mariadb_meter final : public meter {
+public:
+    mariadb_meter(store& where, store_under_test& with) : where_(where), with_(with) {}
+    void reset() override { before_ = executed(); }
+    cost read() override
+    {
+        const int statements = executed() - before_;
+        return {.statements = statements, .round_trips = statements};
+    }
+
+private:
+    int executed()
+    {
+        auto tx = where_.begin();
+        return std::stoi(with_
+                             .run_in(tx, "SELECT SUM(VARIABLE_VALUE) FROM "
+                                         "information_schema.SESSION_STATUS WHERE VARIABLE_NAME "
+                                         "IN ('COM_STMT_EXECUTE')")
+                             .value());
+    }
+
+    store where_;
+    store_under_test& with_;
+    int before_ = 0;
+};
+
+class join_costs : public joining<conformance_test> {
+protected:
+    void SetUp() override
+    {
+        joining::SetUp();
+        if (IsSkipped())
+            return;
+        const auto& kind = GetParam().name;
+        const bool server = kind == "postgres" || kind == "mariadb";
+        auto url = under_test().url();
+        url += url.find('?') == url.npos ? "?pool=1" : "&pool=1";
+        watched_ = server ? posthorn::open(url, {.environment = world()}) : db();
+        if (kind == "postgres")
+            meter_ = std::make_unique<postgres_meter>(*watched_);
+        else if (kind == "mariadb")
+            meter_ = std::make_unique<mariadb_meter>(*watched_, under_test());
+        else
+            meter_ = std::make_unique<sqlite_meter>(*watched_);
+    }
+
+    void TearDown() override
+    {
+        watched_.reset(); // its connection speaks of its end
+        meter_.reset();
+        joining::TearDown();
+    }
+
+    /// Statements that are prepared now need not be prepared while somebody counts.
+    void prepare()
+    {
+        add();
+        (void)settling(claim());
+        add("orders", {.priority = 1});
+        (void)settling(claim());
+    }
+
+    bool is(std::string_view kind) const { return GetParam().name == kind; }
+
+    cost settling(const batch& which)
+    {
+        outbox own(*watched_);
+        (void)count_messages(*watched_); // connected, whatever came before
+        meter_->reset();
+        EXPECT_EQ(own.acknowledge(alice, which.receipts()).lost(), 0U);
+        return meter_->read();
+    }
+
+private:
+    std::optional<store> watched_;
+    std::unique_ptr<meter> meter_;
+};
+
+// Proves: JOIN-001, JOIN-014
+TEST_P(join_costs, a_batch_in_no_join_costs_nothing_or_one_statement)
+{
+    const auto once = [&](const std::string& when) {
+        SCOPED_TRACE(when);
+        prepare();
+        add_many(20);
+        const auto plain = settling(claim());
+        const std::vector<outgoing> urgent(20, {{"orders", ""}, {.priority = 1}});
+        enqueue(db(), urgent);
+        const auto others = settling(claim());
+        if (is("postgres")) {
+            EXPECT_EQ(plain.statements, 1) << "what it was before there were joins";
+            EXPECT_EQ(plain.round_trips, 1);
+            EXPECT_EQ(others.statements, 8) << "one more than before";
+            EXPECT_EQ(others.round_trips, 2) << "as before: first it tries the plain way";
+        } else if (is("mariadb")) {
+            EXPECT_LE(plain.statements, 4) << "what it was before there were joins";
+            EXPECT_LE(others.statements, 7) << "what it was before there were joins";
+        } else {
+            EXPECT_LE(plain.statements, 1);
+            EXPECT_LE(others.statements, 1);
+        }
+    };
+    once("in a store without joins");
+    const auto join = open(100);
+    add_many_to(join, 50);
+    const auto members = claim();
+    once("beside members of a join");
+    EXPECT_EQ(box().acknowledge(alice, members.receipts()).settled(), 50U);
+}
+
+// Proves: JOIN-001, JOIN-021
+TEST_P(join_costs, the_number_of_members_and_joins_does_not_matter)
+{
+    const auto drain = [&](int joins, int members, std::int64_t expected) {
+        for (int i = 0; i < joins; ++i)
+            add_many_to(open(expected), static_cast<std::size_t>(members));
+        return settling(claim(1'000));
+    };
+    prepare();
+    drain(1, 1, 100);
+    drain(2, 1, 1);
+    work_off();
+    const auto before = continuations();
+    const auto few = drain(2, 2, 100);
+    const auto many = drain(30, 10, 100);
+    EXPECT_EQ(few.statements, many.statements);
+    EXPECT_EQ(few.round_trips, many.round_trips);
+    EXPECT_GT(few.statements, 0);
+    EXPECT_EQ(continuations(), before);
+
+    const auto few_ended = drain(2, 2, 2);
+    EXPECT_EQ(continuations(), before + 2);
+    claim(); // the continuations
+    const auto many_ended = drain(30, 10, 10);
+    EXPECT_EQ(few_ended.statements, many_ended.statements);
+    EXPECT_EQ(few_ended.round_trips, many_ended.round_trips);
+    EXPECT_EQ(continuations(), before + 32);
+}
+
+// Proves: JOIN-001, I10
+TEST_P(join_costs, the_last_members_of_a_large_join_cost_what_the_first_ones_did)
+{
+    const std::size_t members = is("sqlite_file") || is("sqlite_memory") ? 4'000 : 2'000;
+    const std::size_t at_once = members / 10;
+    const auto join = open(static_cast<std::int64_t>(members) + 1);
+    add_many_to(join, members);
+    std::vector<int> statements;
+    for (std::size_t i = 0; i < members; i += at_once)
+        statements.push_back(settling(claim(at_once)).statements);
+    EXPECT_THAT(statements, ::testing::Each(statements.front()));
+    EXPECT_EQ(look_at(join).completed, static_cast<std::int64_t>(members));
+    add_to(join);
+    work_off();
+    EXPECT_EQ(end_of(join), join_state::completed);
+}
+
+CONFORMANCE_SUITE(join_costs);
+
+} // namespace
+} // namespace posthorn::conformance
