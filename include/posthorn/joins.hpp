@@ -1,8 +1,9 @@
 // Joins: one continuation for many messages. A join counts how its members end, each of them once,
 // and the transaction that counts the last one enqueues the continuation.
 //
-//     auto join = ph::open_join(tx, {.expected = 3, .on_complete = ph::message{"etl.transform",
-//     ""}}); for (auto table : {"customers", "orders", "products"})
+//     const auto next = ph::message{"etl.transform", ""};
+//     const auto join = ph::open_join(tx, {.expected = 3, .on_complete = next});
+//     for (const auto table : {"customers", "orders", "products"})
 //         ph::enqueue(tx, extract{table}, {.join = join});
 //
 // Nobody has to register or call anything else: whoever settles a member counts it, in the same
