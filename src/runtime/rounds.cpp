@@ -33,9 +33,9 @@ constexpr duration idle_pause_per_store = 1ms;
 // A store is busy for long, and need not ring, when so many visits in a row brought something.
 constexpr int busy_for_long = 2;
 
-// When more stores are busy than can be open, one that is open is claimed from so often before it
-// makes room for another: opening takes as long as a few claims.
-constexpr int claims_while_open = 10;
+// When more stores are busy than can be open, one that is open gives so many messages before it
+// makes room for another: opening takes as long as a few dozen of them.
+constexpr std::size_t messages_while_open = 50;
 
 // Stores that share a server wait for it together: this many visits.
 constexpr std::size_t hanging_per_place_max = 2;
@@ -267,7 +267,7 @@ bool rounds::keeps_open(const entry& which) const
 
 bool rounds::stays_with(const entry& which) const
 {
-    return !keeps_open(which) && which.busy > 0 && which.claims < claims_while_open;
+    return !keeps_open(which) && which.busy > 0 && which.taken < messages_while_open;
 }
 
 void rounds::set_busy(entry& which, int visits)
@@ -413,7 +413,7 @@ bool rounds::send_visits()
                          .others_run = !quiet_enough(),
                          .closing = ending_.closing});
         } else if (const auto next = next_to_claim()) {
-            next->claims = 0;
+            next->taken = 0;
             last_ = next->what.name;
             last_count_ = 1; // it has been hoped for, and will be counted
             const bool hurried = quiet_for_ && clock::now() - quiet_since_ >= patience_for_quiet;
@@ -436,10 +436,8 @@ void rounds::send(const entry_ptr& which, const station::errand& what)
     e.chores = false;
     e.rung_again = false;
     e.visit_began = clock::now();
-    if (what.claim) {
+    if (what.claim)
         e.rung = false;
-        e.claims = std::min(e.claims + 1, claims_while_open);
-    }
     ready_.erase(e.position); // one visit at a time
     in_flight_.insert(which);
     e.reserved = e.promised = what.room; // what is not taken is given back
@@ -467,6 +465,7 @@ void rounds::read(const mailbox::visited& what)
     give_back(e);
     busy_places_ += static_cast<std::int64_t>(said.begun);
     claimed_ += static_cast<std::int64_t>(said.claimed);
+    e.taken += said.claimed;
     e.slow = took > with_.serving.time_budget;
     visit_takes_ = (visit_takes_ * 7 + std::min(took, places_patience_max)) / 8;
     e.chores_at = said.chores ? clock::now() + *said.chores : time::max();

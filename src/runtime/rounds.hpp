@@ -74,7 +74,7 @@ private:
         std::size_t promised = 0; ///< of the run's limit, while it is visited
         std::size_t open_max = 0; ///< stores of its kind that stay open; 0: it costs nothing
         int busy = 0;             ///< visits in a row that brought something
-        int claims = 0;           ///< since the strategy chose it
+        std::size_t taken = 0;    ///< messages, since the strategy chose it
         int failures = 0;         ///< in a row
         std::string last_error;
         time visit_began{};

@@ -304,8 +304,8 @@ TEST(rounds, leases_are_renewed_while_handlers_run)
 // Proves: MDB-07
 TEST(rounds, no_more_files_are_open_than_may_be_however_many_are_busy)
 {
-    constexpr std::size_t count = 80;
-    constexpr std::size_t each = 70;
+    constexpr std::size_t count = 40;
+    constexpr std::size_t each = 120;
     tenants all;
     const auto list = all.add_many(count);
     for (const auto& one : list)
