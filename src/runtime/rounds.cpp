@@ -341,6 +341,12 @@ rounds::entry_ptr rounds::next_to_claim()
             return nullptr;
     }
     short_since_ = {};
+    while (!unfinished_.empty()) { // there was no place for them a moment ago
+        const auto which = unfinished_.front();
+        unfinished_.pop_front();
+        if (stays_with(*which) && ready_.contains(which->position) && room_for(*which) > 0)
+            return which;
+    }
     std::vector<store_view> views;
     std::vector<entry_ptr> behind;
     views.reserve(ready_.size() + 1);
@@ -413,7 +419,8 @@ bool rounds::send_visits()
                          .others_run = !quiet_enough(),
                          .closing = ending_.closing});
         } else if (const auto next = next_to_claim()) {
-            next->taken = 0;
+            if (!stays_with(*next))
+                next->taken = 0;
             last_ = next->what.name;
             last_count_ = 1; // it has been hoped for, and will be counted
             const bool hurried = quiet_for_ && clock::now() - quiet_since_ >= patience_for_quiet;
@@ -481,6 +488,8 @@ void rounds::read(const mailbox::visited& what)
         e.line->ring_others();
     e.rung = e.rung || e.rung_again;
     plan(which);
+    if (!what.errand.claim && stays_with(e))
+        unfinished_.push_back(which);
 }
 
 void rounds::note_haul(const entry_ptr& which, const station::errand& what,

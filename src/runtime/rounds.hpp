@@ -159,6 +159,7 @@ private:
     std::uint64_t next_position_ = 0;
     std::map<std::uint64_t, entry_ptr> ready_; ///< something may be due
     std::deque<entry_ptr> chore_line_;
+    std::deque<entry_ptr> unfinished_; ///< open, and their turn is not over
     std::set<std::pair<time, std::uint64_t>> timers_;
     std::set<entry_ptr> in_flight_;
     std::map<std::string, std::size_t> hanging_at_; ///< visits, by the place that they share
