@@ -114,9 +114,11 @@ bool cancel_join(store& where, join_id which, const cancel_join_options& how)
     for (std::int64_t after = 0; cancelled && how.members;) {
         const auto page = list_join_members(where, which, after, page_size);
         in_transaction(where, [&](transaction& tx) {
+            contract::gathering ends(tx.session().follower());
             for (const auto& each : page)
                 if (each.state == member_state::left)
                     (void)cancel(tx, each.id); // what has started goes on
+            ends.follow();
             return true;
         });
         if (page.size() < page_size)

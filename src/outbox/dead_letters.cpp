@@ -4,6 +4,7 @@
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/message_reader.hpp"
 #include "store/contract/session.hpp"
+#include "store/contract/settlement_follower.hpp"
 #include <posthorn/dead_letters.hpp>
 #include <posthorn/error.hpp>
 
@@ -35,8 +36,10 @@ std::size_t for_each_dead(store& where, const message_filter& which,
         count += in_transaction(where, [&](transaction& tx) {
             std::size_t changed = 0;
             page = tx.session().reader().list(filter);
+            contract::gathering back(tx.session().follower());
             for (const auto& each : page)
                 changed += change(tx, each, count + changed) ? 1 : 0;
+            back.follow();
             return changed;
         });
         if (page.size() < page_size)

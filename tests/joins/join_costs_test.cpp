@@ -1,5 +1,8 @@
 // What joins cost, in statements: nothing for those who use none, and the same for any number of
 // members and joins.
+//
+// POSTHORN_JOIN_MEMBERS=n is for people with time: a join of so many members, and how long each
+// tenth of them takes.
 #include "joins/joining_test.hpp"
 #include <posthorn/mariadb.hpp>
 #include <posthorn/postgres.hpp>
@@ -233,13 +236,20 @@ TEST_P(join_costs, the_number_of_members_and_joins_does_not_matter)
 // Proves: JOIN-001, I10
 TEST_P(join_costs, the_last_members_of_a_large_join_cost_what_the_first_ones_did)
 {
-    const std::size_t members = is("sqlite_file") || is("sqlite_memory") ? 4'000 : 2'000;
+    const char* told = std::getenv("POSTHORN_JOIN_MEMBERS");
+    const auto members = static_cast<std::size_t>(told != nullptr ? std::atoll(told) : 2'000);
     const std::size_t at_once = members / 10;
     const auto join = open(static_cast<std::int64_t>(members) + 1);
     add_many_to(join, members);
     std::vector<int> statements;
-    for (std::size_t i = 0; i < members; i += at_once)
+    for (std::size_t i = 0; i < members; i += at_once) {
+        const auto began = std::chrono::steady_clock::now();
         statements.push_back(settling(claim(at_once)).statements);
+        if (told != nullptr)
+            std::printf(
+                "%zu of %zu, the last %zu in %.3f s\n", i + at_once, members, at_once,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    }
     EXPECT_THAT(statements, ::testing::Each(statements.front()));
     EXPECT_EQ(look_at(join).completed, static_cast<std::int64_t>(members));
     add_to(join);

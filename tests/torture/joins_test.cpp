@@ -1,7 +1,7 @@
 // Joins whose workers are killed at random: every one comes to its end, has counted each of its
 // members once, and is continued once.
 //
-// POSTHORN_TORTURE_JOINS=n is for people with time: n joins of ten members instead of two hundred.
+// POSTHORN_TORTURE_JOINS=n is for people with time: n joins of ten members instead of a hundred.
 #include "torture/scene.hpp"
 #include <posthorn/joins.hpp>
 
@@ -28,7 +28,7 @@ constexpr std::size_t members_each = 10;
 std::size_t joins_wanted()
 {
     const char* told = std::getenv("POSTHORN_TORTURE_JOINS");
-    return told != nullptr ? static_cast<std::size_t>(std::atoll(told)) : 200;
+    return told != nullptr ? static_cast<std::size_t>(std::atoll(told)) : 100;
 }
 
 class killed_joins : public ::testing::TestWithParam<conformance::store_kind> {
@@ -89,7 +89,7 @@ TEST_P(killed_joins, all_end_with_exact_counts_and_one_continuation_each)
     const std::vector<std::string> options{"--concurrency", "64", "--attempts-max", "12"};
     std::vector<std::string> workers{where.start_worker(options), where.start_worker(options)};
     std::mt19937 draw(static_cast<unsigned>(environment::system().random->bits()));
-    const std::size_t kills = 4 + count / 25;
+    const std::size_t kills = 4 + count / 50;
     for (std::size_t i = 0; i < kills && pending(where) > 0; ++i) {
         environment::system().clock->pause(std::chrono::milliseconds{50 + draw() % 450});
         auto& victim = workers[draw() % workers.size()];

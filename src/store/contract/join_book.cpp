@@ -70,19 +70,23 @@ void join_book::begin_gathering()
 {
     gathering_ = true;
     gathered_.clear();
+    gathered_back_.clear();
 }
 
 void join_book::follow_gathered()
 {
     gathering_ = false;
     const auto all = std::exchange(gathered_, {});
+    const auto back = std::exchange(gathered_back_, {});
     ended(all);
+    came_back(back);
 }
 
 void join_book::forget_gathered() noexcept
 {
     gathering_ = false;
     gathered_.clear();
+    gathered_back_.clear();
 }
 
 void join_book::ended(std::span<const ended_message> which)
@@ -151,6 +155,10 @@ void join_book::count(std::span<const ended_message> which)
 
 void join_book::came_back(std::span<const std::int64_t> positions)
 {
+    if (gathering_) {
+        gathered_back_.insert(gathered_back_.end(), positions.begin(), positions.end());
+        return;
+    }
     if (positions.empty())
         return;
     const auto has_failed = [](const join_row& row) {
@@ -408,8 +416,11 @@ bool join_book::cancel(join_id which, bool members)
     join.ended_by = join_end::cancel;
     by_number joins{{join.position, join}};
     conclude(joins, {});
+    if (!members)
+        return true;
+    gathering ends(*this); // of members that other joins wait for
     constexpr std::size_t page_size = 1'000;
-    for (std::int64_t after = 0; members;) {
+    for (std::int64_t after = 0;;) {
         const auto page = reader_.members(join.position, after, page_size);
         for (const auto& each : page) {
             after = each.position;
@@ -419,6 +430,7 @@ bool join_book::cancel(join_id which, bool members)
         if (page.size() < page_size)
             break;
     }
+    ends.follow();
     return true;
 }
 

@@ -70,6 +70,7 @@ private:
     bool gathering_ = false;
     bool has_enqueued_ = false;
     std::vector<ended_message> gathered_;
+    std::vector<std::int64_t> gathered_back_;
 };
 
 } // namespace posthorn::contract

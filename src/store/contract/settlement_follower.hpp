@@ -24,13 +24,14 @@ public:
     /// Dead messages that were redriven.
     virtual void came_back(std::span<const std::int64_t> positions) = 0;
 
-    /// Between the first and one of the others, what has ended is only noted.
+    /// Between the first and one of the others, both are only noted.
     virtual void begin_gathering() = 0;
     virtual void follow_gathered() = 0;
     virtual void forget_gathered() noexcept = 0;
 };
 
-/// What ends while this lives is followed at once: locks are then taken in one order.
+/// What ends, or comes back, while this lives is followed at once, after all else: locks are then
+/// taken in one order.
 class gathering {
 public:
     explicit gathering(settlement_follower& by) : by_(by) { by_.begin_gathering(); }

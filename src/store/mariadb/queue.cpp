@@ -74,6 +74,7 @@ bool queue::any_due(std::span<const std::string> unpark)
 batch queue::claim(const contract::claim_request& request)
 {
     const auto seen = look();
+    contract::gathering ends(*follower_); // joins are locked last
     if (seen.expirable)
         expire_due(seen.now, std::max<std::size_t>(request.limit, 100));
     if (seen.arrived)
@@ -82,6 +83,7 @@ batch queue::claim(const contract::claim_request& request)
                 break;
     // Last: whoever holds the locks of this waits for nobody.
     const auto unparked = parking(db_).unpark(request.unpark, request.limit);
+    ends.follow();
 
     // What expires may have been the head of a key, whose next is ready now.
     const bool queued = seen.queued || seen.arrived || seen.expirable || unparked > 0;

@@ -302,6 +302,7 @@ void queue::do_chores(std::size_t limit)
     const auto found = talk_.run_all({{sql::late::text, which}, {sql::arrivals::text, how_many}});
     const auto late = read_waiting(found[0]);
     const auto arrived = read_waiting(found[1]);
+    contract::gathering ends(follower_); // joins are locked last
     // All heads at once: whoever takes some, and then others, meets somebody who took the others.
     key_heads heads(talk_, world_);
     auto keys = late.keys;
@@ -315,6 +316,7 @@ void queue::do_chores(std::size_t limit)
     set_now(ripen, sql::ripen::now, world_);
     ripen.set(sql::ripen::limit, static_cast<std::int64_t>(at_once));
     talk_.run(sql::ripen::text, ripen);
+    ends.follow();
 }
 
 std::vector<start_answer> queue::start(std::string_view owner, fence which,

@@ -56,7 +56,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 2'
+out_matches 'ok +schema version: 3'
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'
