@@ -38,8 +38,10 @@ public:
     explicit sqlite_meter(store& where)
     {
         auto tx = where.begin();
-        sqlite3_trace_v2(sqlite::native_handle(tx), SQLITE_TRACE_STMT, &heard, this);
+        db_ = sqlite::native_handle(tx);
+        sqlite3_trace_v2(db_, SQLITE_TRACE_STMT, &heard, this);
     }
+    ~sqlite_meter() override { sqlite3_trace_v2(db_, 0, nullptr, nullptr); }
     void reset() override { seen_ = {}; }
     cost read() override { return seen_; }
 
@@ -52,6 +54,7 @@ private:
         return 0;
     }
 
+    sqlite3* db_ = nullptr; ///< the store's, which outlives this
     cost seen_;
 };
 

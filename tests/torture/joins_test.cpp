@@ -97,7 +97,7 @@ TEST_P(killed_joins, all_end_with_exact_counts_and_one_continuation_each)
         victim = where.start_worker(options);
     }
     EXPECT_TRUE(wait_until([&] { return pending(where) == 0; },
-                           60s + std::chrono::milliseconds{30 * count}))
+                           60s + std::chrono::milliseconds{150 * count}))
         << pending(where) << " joins are pending\n"
         << where.log();
     ASSERT_TRUE(wait_until([&] { return where.is_drained(); }, 60s)) << where.log();
