@@ -65,6 +65,15 @@ protected:
         return result;
     }
 
+    /// The same, and nobody on this server can end a transaction that it would look after.
+    sleeper undisturbed()
+    {
+        auto result = sleeping();
+        wait_for_strangers();
+        settle_down(*result);
+        return result;
+    }
+
     void enqueue_by_sql(const std::string& arguments = "'orders'")
     {
         admin_->execute("SELECT " + schema_ + ".enqueue(" + arguments + ")");
@@ -172,7 +181,7 @@ TEST_F(postgres_bell, who_enqueued_before_the_arming_is_heard_when_it_commits)
 
 TEST_F(postgres_bell, a_transaction_that_is_rolled_back_rings_for_nobody)
 {
-    const auto bell = sleeping();
+    const auto bell = undisturbed();
     {
         auto tx = store_.begin();
         enqueue(tx, {"orders", ""});
@@ -291,6 +300,7 @@ TEST_F(postgres_bell, who_is_awake_can_wake_the_others)
     second->ring_others(); // nobody else sleeps
     expect_notifications(0);
     first->arm();
+    wait_for_strangers();
     settle_down(*first);
     first->ring_others();
     EXPECT_TRUE(rings(*second));

@@ -97,6 +97,17 @@ protected:
                 clock.pause(std::chrono::milliseconds{2});
     }
 
+    /// Until every transaction that runs now, of whomever on this server, has ended.
+    void wait_for_strangers()
+    {
+        const auto now = admin_->count("SELECT pg_snapshot_xmax(pg_current_snapshot())::text");
+        wait_until(
+            [&] {
+                return admin_->count("SELECT pg_snapshot_xmin(pg_current_snapshot())::text") >= now;
+            },
+            std::chrono::seconds{80});
+    }
+
     inline static const environment system_ = environment::system();
     std::unique_ptr<conformance::store_under_test> under_test_ = conformance::make_postgres();
     std::string schema_ = under_test_->url().substr(under_test_->url().find("schema=") + 7);
