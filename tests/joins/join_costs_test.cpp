@@ -4,6 +4,7 @@
 // POSTHORN_JOIN_MEMBERS=n is for people with time: a join of so many members, and how long each
 // tenth of them takes.
 #include "joins/joining_test.hpp"
+#include "store/contract/backend.hpp"
 #include <posthorn/mariadb.hpp>
 #include <posthorn/postgres.hpp>
 #include <posthorn/sqlite.hpp>
@@ -170,6 +171,17 @@ protected:
         return meter_->read();
     }
 
+    /// What a worker asks that has nothing to do: a claim, and a look ahead.
+    cost asking()
+    {
+        outbox own(*watched_);
+        (void)count_messages(*watched_);
+        meter_->reset();
+        EXPECT_TRUE(own.claim(alice).empty());
+        EXPECT_FALSE(watched_->backend().outlook().due);
+        return meter_->read();
+    }
+
 private:
     std::optional<store> watched_;
     std::unique_ptr<meter> meter_;
@@ -234,6 +246,24 @@ TEST_P(join_costs, the_number_of_members_and_joins_does_not_matter)
     EXPECT_EQ(few_ended.statements, many_ended.statements);
     EXPECT_EQ(few_ended.round_trips, many_ended.round_trips);
     EXPECT_EQ(continuations(), before + 32);
+}
+
+// Proves: JOIN-016
+TEST_P(join_costs, nobody_asks_for_a_join_whose_members_take_hours)
+{
+    prepare();
+    add("orders", {.delay = 10h}); // messages that are not due cost what they cost
+    asking();
+    const auto without = asking();
+    const auto join = open(2);
+    enqueue_join_wait(db(), {.join = join, .on_complete = message{complete_topic, ""}});
+    add_to(join, {.delay = 5h});
+    asking();
+    for (int hours = 1; hours <= 4; ++hours) {
+        clock().advance(1h);
+        EXPECT_LE(asking().statements, without.statements) << "after " << hours << " hours";
+    }
+    EXPECT_EQ(end_of(join), join_state::pending);
 }
 
 // Proves: JOIN-001, I10

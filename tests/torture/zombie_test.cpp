@@ -1,5 +1,6 @@
 // Workers that stand still past their lease, or die in the middle of a handler's transaction: what
 // they come back with counts for nothing, and no effect is there twice.
+#include "torture/effects.hpp"
 #include "torture/scene.hpp"
 
 #include <gmock/gmock.h>
@@ -34,21 +35,46 @@ protected:
         ASSERT_EQ(where_.look(id).attempts, 1);
     }
 
-    /// Stops a worker, but not in the middle of a renewal: where one writes at a time, everybody
-    /// would wait for it.
+    /// Stops a worker, but not in the middle of a claim or a renewal: everybody would wait for the
+    /// locks of its transaction.
     bool pause_between_writes(const std::string& name)
     {
         return wait_until([&] {
             where_.pause(name);
-            try {
-                (void)where_.db().begin();
-                return true;
-            } catch (const error& failure) {
-                EXPECT_EQ(failure.code(), error_code::busy) << failure.what();
-                where_.resume(name);
-                return false;
+            // Twice, for the server may still be about to do what it was told before.
+            bool between = nobody_writes();
+            if (between) {
+                environment::system().clock->pause(150ms);
+                between = nobody_writes();
             }
+            if (!between)
+                where_.resume(name);
+            return between;
         });
+    }
+
+    bool nobody_writes()
+    {
+        try {
+            auto tx = where_.db().begin(); // the only one, where one writes at a time
+            const auto& kind = GetParam().name;
+            if (kind == "postgres")
+                return count_in(tx, where_.url(),
+                                "SELECT count(*) FROM pg_locks JOIN pg_class c ON c.oid = relation "
+                                "WHERE pid <> pg_backend_pid() AND mode LIKE 'Row%' AND "
+                                "c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = '" +
+                                    where_.url().substr(where_.url().find("schema=") + 7) + "')") ==
+                       0;
+            if (kind == "mariadb")
+                return count_in(tx, where_.url(),
+                                "SELECT count(*) FROM information_schema.innodb_trx JOIN "
+                                "information_schema.processlist ON id = trx_mysql_thread_id "
+                                "WHERE db = DATABASE() AND id <> CONNECTION_ID()") == 0;
+            return true;
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), error_code::busy) << failure.what();
+            return false;
+        }
     }
 
     bool lease_is_over(message_id id)
