@@ -22,7 +22,7 @@ SELECT count(*) FROM {p}batch b
 -- name: waiting_without_reason
 -- A message behind its key's head waits for it, and that head is open or dead and blocking.
 SELECT count(*) FROM {p}message m
- WHERE m.place = 4 AND NOT EXISTS (SELECT FROM {p}join_member j WHERE j.seq = m.seq AND j.role > 0 AND j.state = 0)
+ WHERE m.place = 4 AND NOT EXISTS (SELECT FROM {p}join_member j WHERE j.seq = m.seq AND j.role IN (1, 2) AND j.state = 0)
    AND NOT EXISTS (SELECT FROM {p}key_head h JOIN {p}message o ON o.seq = h.seq
                     WHERE h.ordering_key = m.ordering_key AND h.seq <> m.seq AND (o.place NOT IN (0, 6) OR o.state = 4))
 

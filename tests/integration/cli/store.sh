@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 3'
+out_has 'created the tables, version 4'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":3,"version_after":3,"applied":[]}'
+out_is '{"version_before":4,"version_after":4,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":3,"applied":["0001_outbox","0002_runtime","0003_joins"]}'
+out_is '{"version_before":0,"version_after":4,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
