@@ -91,6 +91,7 @@ command_result<std::string> command_pipeline::run_in_transaction(command_context
     const auto work = [&](transaction& tx) {
         which.tx = &tx;
         which.result.clear();
+        which.problems = {}; // of a run that the database gave up
         const auto to_handler = [&] { handlers_.find(which.name)->second(which); };
         pass(which, behaviours_before(stage::handler), to_handler);
         which.tx = nullptr;
