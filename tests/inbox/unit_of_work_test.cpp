@@ -165,10 +165,12 @@ TEST_P(units_of_work, actions_run_after_the_commit_and_cannot_undo_it)
         seen.emplace_back("first");
     });
     work.on_commit([] { throw std::runtime_error("no mail today"); });
+    work.on_commit([] { throw 42; }); // NOLINT: what no action should throw
     work.on_commit([&] { seen.emplace_back("last"); });
     EXPECT_EQ(work.save_changes(), 1U);
     EXPECT_THAT(seen, ElementsAre("first", "last"));
     EXPECT_EQ(logged("no mail today"), 1U);
+    EXPECT_EQ(logged("no std::exception"), 1U);
     work.save_changes();
     EXPECT_THAT(seen, SizeIs(2));
 }

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-tint tint_of(key_state state) noexcept
+tint tint_of_key(key_state state) noexcept
 {
     switch (state) {
     case key_state::completed: return tint::green;
@@ -72,7 +72,7 @@ void print_keys(const std::vector<key_record>& page, timestamp now, output& to)
     for (const auto& each : page)
         rows.add({{each.command},
                   {each.key},
-                  {std::string(to_string(each.state)), tint_of(each.state)},
+                  {std::string(to_string(each.state)), tint_of_key(each.state)},
                   {fmt::format("{}", each.epoch)},
                   {age(now - each.created_at)},
                   {lock_in_words(each, now)},
@@ -88,7 +88,7 @@ void print_key(const key_record& what, timestamp now, output& to)
     fact_sheet facts;
     facts.add("command", what.command, tint::bold);
     facts.add("key", what.key, tint::bold);
-    facts.add("state", to_string(what.state), tint_of(what.state));
+    facts.add("state", to_string(what.state), tint_of_key(what.state));
     facts.add("lock", lock_in_words(what, now));
     facts.add("epoch", fmt::format("{}", what.epoch));
     facts.add("fingerprint", what.fingerprint);

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-tint tint_of(inbox_state state) noexcept
+tint tint_of_inbound(inbox_state state) noexcept
 {
     switch (state) {
     case inbox_state::done: return tint::green;
@@ -65,7 +65,7 @@ void print_inbox(const std::vector<inbox_record>& page, timestamp now, output& t
         rows.add({{fmt::format("{}", each.position)},
                   {each.from.source},
                   {each.from.id},
-                  {std::string(to_string(each.state)), tint_of(each.state)},
+                  {std::string(to_string(each.state)), tint_of_inbound(each.state)},
                   {each.message ? to_string(*each.message) : ""},
                   {age(now - each.seen_at)}});
     rows.print(to);
@@ -80,7 +80,7 @@ void print_inbound(store& where, const inbox_record& what, output& to)
     fact_sheet facts;
     facts.add("source", what.from.source, tint::bold);
     facts.add("id", what.from.id, tint::bold);
-    facts.add("state", to_string(what.state), tint_of(what.state));
+    facts.add("state", to_string(what.state), tint_of_inbound(what.state));
     facts.add("position", fmt::format("{}", what.position));
     facts.add("content hash", what.content_hash);
     facts.add("seen", with_age(what.seen_at));

@@ -113,7 +113,8 @@ void join_book::count(std::span<const ended_message> which)
         return;
     const auto seqs = positions_of(which);
     auto rows = table_.rows_of(seqs);
-    tell_inbox(rows, which);
+    if constexpr (!core::forgets_the_inbox)
+        tell_inbox(rows, which);
     std::erase_if(rows, [](const join_row& row) { return !concerns_its_join(row); });
     if (rows.empty())
         return;

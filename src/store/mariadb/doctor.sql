@@ -38,6 +38,13 @@ SELECT (SELECT COUNT(*) FROM {p}queue q STRAIGHT_JOIN {p}message m FORCE INDEX (
      + (SELECT COUNT(*) FROM {p}parked p
          WHERE NOT EXISTS (SELECT 1 FROM {p}queue q WHERE q.seq = p.seq AND q.place = 9))
 
+-- name: inbox_astray
+-- What came from outside and waits has a message, whose end is followed.
+SELECT COUNT(*) FROM {p}inbox i
+ WHERE i.state = 0 AND i.seq IS NOT NULL
+   AND (NOT EXISTS (SELECT 1 FROM {p}message m WHERE m.seq = i.seq)
+     OR NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.number = 0 AND j.role = 3 AND j.seq = i.seq))
+
 -- name: from_the_future
 SELECT COUNT(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) t WHERE t.created_at > :limit_time
 

@@ -27,6 +27,13 @@ SELECT count(*) FROM {p}queue q
 -- A row names its topic exactly as long as it is parked.
 SELECT count(*) FROM {p}queue WHERE (state < 0) <> (parked_topic IS NOT NULL)
 
+-- name: inbox_astray
+-- What came from outside and waits has a message, whose end is followed.
+SELECT count(*) FROM {p}inbox i
+ WHERE i.state = 0 AND i.seq IS NOT NULL
+   AND (NOT EXISTS (SELECT 1 FROM {p}message m WHERE m.seq = i.seq)
+     OR NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.number = 0 AND j.role = 3 AND j.seq = i.seq))
+
 -- name: from_the_future
 SELECT count(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) WHERE created_at > :limit_time
 

@@ -83,9 +83,12 @@ public:
     ~owned_session() override;
 
     contract::message_writer& writer() override { return announced().session_base::writer(); }
+    sqlite::queue& queue() override { return open().session_base::queue(); }
+    contract::message_reader& reader() override { return open().session_base::reader(); }
     contract::message_keeper& keeper() override { return announced().session_base::keeper(); }
     contract::join_book& joins() override { return announced().session_base::joins(); }
     contract::inbox_book& inbox() override { return announced().session_base::inbox(); }
+    contract::key_table& command_keys() override { return open().session_base::command_keys(); }
 
     void commit() override;
     void rollback() override;
@@ -95,8 +98,11 @@ private:
     owned_session& announced()
     {
         announces_ = true;
-        return *this;
+        return open();
     }
+
+    // After some errors SQLite has rolled back by itself; what came then would commit by itself.
+    owned_session& open();
 
     pool::turn turn_;
     contract::doorbell* after_commit_;

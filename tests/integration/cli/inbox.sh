@@ -66,6 +66,14 @@ expect 0 clean "$url" --keep 0s --json
 expect 0 clean "$url" --keep-inbox 0s --json
 [[ $(json_value inbox) == 3 ]] || fail "three were done"
 
+# The doctor sees what would never be known as done.
+"$worker" "$url" receive shop 5 >/dev/null
+expect 0 doctor "$url"
+out_matches 'ok +inbox: no fault found'
+sqlite3 "$scratch/store.db" 'DELETE FROM posthorn_join_member WHERE role = 3'
+expect 1 doctor "$url"
+out_has 'inbox: 1 messages from outside have lost track of theirs'
+
 # Keys of commands.
 expect 0 keys list "$url"
 err_has 'no keys of commands'
