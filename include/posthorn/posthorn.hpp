@@ -1,6 +1,7 @@
 // The way in: everything but the stores' own headers, and the workers of <posthorn/worker.hpp>.
 #pragma once
 
+#include <posthorn/commands.hpp>
 #include <posthorn/correlation.hpp>
 #include <posthorn/dead_letters.hpp>
 #include <posthorn/delivery.hpp>
@@ -8,7 +9,9 @@
 #include <posthorn/environment.hpp>
 #include <posthorn/error.hpp>
 #include <posthorn/id.hpp>
+#include <posthorn/idempotency.hpp>
 #include <posthorn/in_process.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
@@ -26,3 +29,4 @@
 #include <posthorn/trace.hpp>
 #include <posthorn/transaction.hpp>
 #include <posthorn/transport.hpp>
+#include <posthorn/unit_of_work.hpp>

@@ -19,6 +19,9 @@ struct retention {
     /// Joins that have ended are kept this long, with their members; as `finished` unless given.
     std::optional<duration> joins = {};
 
+    /// How long the inbox remembers what is done; only then can it be done again.
+    duration inbox = std::chrono::hours{24 * 30};
+
     /// How many messages one transaction removes; small, so that no lock is held for long.
     std::size_t batch = 500;
 };
@@ -28,6 +31,8 @@ struct cleaning_report {
     std::size_t dead = 0;
     std::size_t dedup_keys = 0;
     std::size_t joins = 0; ///< and their members: rows in all
+    std::size_t inbox = 0;
+    std::size_t command_keys = 0; ///< that had expired
 };
 
 /// Removes what has outlived its retention, batch by batch, until nothing is left to remove

@@ -20,5 +20,15 @@ inline constexpr bool continues_twice = planted_bug == 4;
 inline constexpr bool waits_by_trying = planted_bug == 5;
 /// 25: a member that was called off is never counted
 inline constexpr bool forgets_the_called_off = planted_bug == 25;
+/// 33: the key of a command whose holder died stays locked for as long as results are kept
+inline constexpr bool locks_for_ever = planted_bug == 33;
+/// 38: whoever comes back late completes a command that somebody else has taken over
+inline constexpr bool completes_late = planted_bug == 38;
+/// 39: another delivery of what is done is enqueued again
+inline constexpr bool enqueues_what_is_done = planted_bug == 39;
+/// 40: how a message from outside has ended is remembered apart from its acknowledgement, and lost
+inline constexpr bool forgets_the_inbox = planted_bug == 40;
+/// 41: events leave their entities before the commit
+inline constexpr bool events_leave_early = planted_bug == 41;
 
 } // namespace posthorn::core

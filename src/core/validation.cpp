@@ -146,8 +146,12 @@ void check_key(std::string_view field, std::string_view key)
 
 bool is_key(std::string_view text) noexcept
 {
-    return text.size() <= limits::key_bytes_max && text.find('\0') == std::string_view::npos &&
-           is_utf8(text);
+    return text.size() <= limits::key_bytes_max && is_text(text);
+}
+
+bool is_text(std::string_view text) noexcept
+{
+    return text.find('\0') == std::string_view::npos && is_utf8(text);
 }
 
 void check_message(const message& what, const enqueue_options& how, const limits& bounds)

@@ -22,6 +22,9 @@ void check_topic(std::string_view topic);
 void check_key(std::string_view field, std::string_view key);
 [[nodiscard]] bool is_key(std::string_view text) noexcept;
 
+/// UTF-8 without NUL characters, of any length.
+[[nodiscard]] bool is_text(std::string_view text) noexcept;
+
 /// Refuses a message that would expire before it is due, in whichever way the two are given.
 void check_start_window(const enqueue_options& how, timestamp now);
 

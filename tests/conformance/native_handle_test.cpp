@@ -154,6 +154,8 @@ public:
     contract::message_reader& reader() override { throw std::logic_error("not this one"); }
     contract::message_keeper& keeper() override { throw std::logic_error("not this one"); }
     contract::join_book& joins() override { throw std::logic_error("not this one"); }
+    contract::inbox_book& inbox() override { throw std::logic_error("not this one"); }
+    contract::key_table& command_keys() override { throw std::logic_error("not this one"); }
     contract::settlement_follower& follower() override { throw std::logic_error("not this one"); }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }

@@ -35,6 +35,8 @@ inline constexpr std::array skips{
     skip{"sqlite_memory", "isolation.*", one_connection},
     skip{"sqlite_memory", "interleavings.*", nobody_else},
     skip{"sqlite_memory", "join_interleavings.*", nobody_else},
+    skip{"sqlite_memory", "inbox_interleavings.*", nobody_else},
+    skip{"sqlite_memory", "borrowed_inbox.*", nobody_else},
     skip{"sqlite_memory", "concurrency.workers_with_handles_of_their_own_share_a_store",
          nobody_else},
     skip{"sqlite_memory", "errors.a_store_that_stays_locked_is_busy", nobody_else},

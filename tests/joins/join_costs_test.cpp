@@ -3,14 +3,9 @@
 //
 // POSTHORN_JOIN_MEMBERS=n is for people with time: a join of so many members, and how long each
 // tenth of them takes.
+#include "conformance/meters.hpp"
 #include "joins/joining_test.hpp"
 #include "store/contract/backend.hpp"
-#include <posthorn/mariadb.hpp>
-#include <posthorn/postgres.hpp>
-#include <posthorn/sqlite.hpp>
-
-#include <libpq-fe.h>
-#include <sqlite3.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -20,110 +15,6 @@
 namespace posthorn::conformance {
 namespace {
 
-/// What one action has sent to the database. Of SQLite, which adds one message at a time, only the
-/// statements on the tables of joins are counted.
-struct cost {
-    int statements = 0;
-    int round_trips = 0;
-};
-
-class meter {
-public:
-    virtual ~meter() = default;
-    virtual void reset() = 0;
-    virtual cost read() = 0;
-};
-
-class sqlite_meter final : public meter {
-public:
-    explicit sqlite_meter(store& where)
-    {
-        auto tx = where.begin();
-        db_ = sqlite::native_handle(tx);
-        sqlite3_trace_v2(db_, SQLITE_TRACE_STMT, &heard, this);
-    }
-    ~sqlite_meter() override { sqlite3_trace_v2(db_, 0, nullptr, nullptr); }
-    void reset() override { seen_ = {}; }
-    cost read() override { return seen_; }
-
-private:
-    static int heard(unsigned /*kind*/, void* self, void* /*statement*/, void* text)
-    {
-        const std::string_view sql(static_cast<const char*>(text));
-        if (sql.find("joins") != sql.npos || sql.find("join_member") != sql.npos)
-            ++static_cast<sqlite_meter*>(self)->seen_.statements;
-        return 0;
-    }
-
-    sqlite3* db_ = nullptr; ///< the store's, which outlives this
-    cost seen_;
-};
-
-class postgres_meter final : public meter {
-public:
-    explicit postgres_meter(store& where) : stream_(open_memstream(&text_, &size_))
-    {
-        auto tx = where.begin();
-        PQtrace(postgres::native_handle(tx), stream_);
-        PQsetTraceFlags(postgres::native_handle(tx), PQTRACE_SUPPRESS_TIMESTAMPS);
-    }
-    ~postgres_meter() override
-    {
-        std::fclose(stream_); // Requires: the connection is gone, or silent
-        std::free(text_);
-    }
-    void reset() override
-    {
-        std::fflush(stream_);
-        read_to_ = size_;
-    }
-    cost read() override
-    {
-        std::fflush(stream_);
-        std::string_view rest(text_ + read_to_, size_ - read_to_);
-        cost result;
-        while (!rest.empty()) {
-            const auto line = rest.substr(0, rest.find('\n'));
-            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-            result.statements += line.starts_with("F") && line.find("\tExecute\t") != line.npos;
-            result.round_trips += line.starts_with("F") && line.find("\tSync") != line.npos;
-        }
-        return result;
-    }
-
-private:
-    char* text_ = nullptr;
-    std::size_t size_ = 0;
-    std::size_t read_to_ = 0;
-    std::FILE* stream_;
-};
-
-class mariadb_meter final : public meter {
-public:
-    mariadb_meter(store& where, store_under_test& with) : where_(where), with_(with) {}
-    void reset() override { before_ = executed(); }
-    cost read() override
-    {
-        const int statements = executed() - before_;
-        return {.statements = statements, .round_trips = statements};
-    }
-
-private:
-    int executed()
-    {
-        auto tx = where_.begin();
-        return std::stoi(with_
-                             .run_in(tx, "SELECT SUM(VARIABLE_VALUE) FROM "
-                                         "information_schema.SESSION_STATUS WHERE VARIABLE_NAME "
-                                         "IN ('COM_STMT_EXECUTE')")
-                             .value());
-    }
-
-    store where_;
-    store_under_test& with_;
-    int before_ = 0;
-};
-
 class join_costs : public joining<conformance_test> {
 protected:
     void SetUp() override
@@ -131,17 +22,8 @@ protected:
         joining::SetUp();
         if (IsSkipped())
             return;
-        const auto& kind = GetParam().name;
-        const bool server = kind == "postgres" || kind == "mariadb";
-        auto url = under_test().url();
-        url += url.find('?') == url.npos ? "?pool=1" : "&pool=1";
-        watched_ = server ? posthorn::open(url, {.environment = world()}) : db();
-        if (kind == "postgres")
-            meter_ = std::make_unique<postgres_meter>(*watched_);
-        else if (kind == "mariadb")
-            meter_ = std::make_unique<mariadb_meter>(*watched_, under_test());
-        else
-            meter_ = std::make_unique<sqlite_meter>(*watched_);
+        watched_ = store_to_watch(GetParam(), under_test(), db(), world());
+        meter_ = meter_of(GetParam(), *watched_, under_test(), {"joins", "join_member"});
     }
 
     void TearDown() override

@@ -88,6 +88,13 @@ std::string scene::start_producer(unsigned seed)
                  {"--seed", std::to_string(seed)});
 }
 
+std::string scene::start_outsider(const std::string& role, const std::vector<std::string>& options)
+{
+    std::vector<std::string> all{"--effects", effects_};
+    all.insert(all.end(), options.begin(), options.end());
+    return start(role, role + std::to_string(++number_), all);
+}
+
 void scene::kill(const std::string& name)
 {
     const auto asked_at = now();
@@ -213,15 +220,15 @@ judgement scene::judged(const bounds& allowed) const
     return judge(told(files), read_final(where), allowed);
 }
 
-std::string scene::select_effects(message_id id) const
+std::string scene::select_effects(const std::string& of) const
 {
-    return fmt::format("SELECT count(*) FROM {} WHERE message = '{}'", effects_, to_string(id));
+    return fmt::format("SELECT count(*) FROM {} WHERE message = '{}'", effects_, of);
 }
 
-std::int64_t scene::effects_of(message_id id)
+std::int64_t scene::effects_named(const std::string& what)
 {
     auto tx = db().begin();
-    return count_in(tx, url_, select_effects(id));
+    return count_in(tx, url_, select_effects(what));
 }
 
 std::vector<std::string> scene::wrong_effects()
@@ -232,7 +239,7 @@ std::vector<std::string> scene::wrong_effects()
     for (const auto& each : read_final(db()).messages) {
         if (each.topic != "effect" && each.topic != "inside")
             continue;
-        const auto rows = count_in(tx, url_, select_effects(each.id));
+        const auto rows = count_in(tx, url_, select_effects(to_string(each.id)));
         const std::int64_t right = each.state == message_state::done ? 1 : 0;
         expected += rows;
         if (rows != right)

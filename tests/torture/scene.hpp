@@ -49,6 +49,9 @@ public:
     std::string start_worker(const std::vector<std::string>& options = {});
     std::string start_producer(unsigned seed);
 
+    /// Somebody outside: `deliver` or `command`.
+    std::string start_outsider(const std::string& role, const std::vector<std::string>& options);
+
     /// SIGKILL, told to the judge.
     void kill(const std::string& name);
 
@@ -106,7 +109,10 @@ public:
     [[nodiscard]] checker::judgement judged(const checker::bounds& allowed) const;
 
     /// How often handlers of the message have left their row.
-    [[nodiscard]] std::int64_t effects_of(message_id id);
+    [[nodiscard]] std::int64_t effects_of(message_id id) { return effects_named(to_string(id)); }
+
+    /// The same for what has no message of its own.
+    [[nodiscard]] std::int64_t effects_named(const std::string& what);
 
     /// Messages whose effect is not there exactly once if they are done, and never if they are not;
     /// and rows of messages that do not exist.
@@ -121,7 +127,7 @@ private:
     void expect_good_end(const std::string& name, duration within);
     [[nodiscard]] static checker::history told(const std::vector<std::filesystem::path>& files);
     void create_effects();
-    [[nodiscard]] std::string select_effects(message_id id) const;
+    [[nodiscard]] std::string select_effects(const std::string& of) const;
 
     checker::scratch_folder folder_;
     std::unique_ptr<conformance::store_under_test> under_test_; ///< none: not ours to make

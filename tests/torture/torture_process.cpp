@@ -1,9 +1,13 @@
-// A process to be killed, stopped and cut off: a worker or a producer, which writes its history.
+// A process to be killed, stopped and cut off: a worker or a producer, which writes its history, or
+// somebody outside.
 //
 //   torture_process work URL HISTORY NAME [option…]
 //   torture_process produce URL HISTORY NAME [option…]
+//   torture_process deliver URL HISTORY NAME [option…]
+//   torture_process command URL HISTORY NAME [option…]
 //
-// Both end at SIGTERM. A worker knows these topics; what the payload means stands behind them:
+// All of them end at SIGTERM; outsiders.hpp tells of the last two. A worker knows these topics;
+// what the payload means stands behind them:
 //   ordinary  is done at once                    slow     takes that many milliseconds
 //   failing   fails that often                   throws   throws no std::exception, that often
 //   gate      waits for that file, once          effect   writes a row in the transaction
@@ -14,6 +18,7 @@
 // With --broken it does what no worker should, so that tests can see it found: `early` acknowledges
 // before it handles, `apart` commits a handler's effect by itself.
 #include "torture/effects.hpp"
+#include "torture/outsiders.hpp"
 #include "torture/producer.hpp"
 #include "torture/storyteller.hpp"
 #include <posthorn/posthorn.hpp>
@@ -50,6 +55,7 @@ struct request {
     bool until_empty = false;
 
     unsigned seed = 1; ///< of a producer
+    outsider_options outside = {};
 };
 
 void say(log_level, std::string_view line)
@@ -111,6 +117,10 @@ public:
                     },
                     {.timeout = 200ms, .abandon_after = 200ms});
         what_.broken == "apart" ? register_apart(with) : register_effects(with);
+        with.handle(inbox_topic("effect"), [this](transactional_delivery<>& d) {
+            write(d.tx(), d.payload()); // which is what the sender calls it
+            rest(5ms);
+        });
     }
 
     /// Answers at once, and handles later.
@@ -128,9 +138,10 @@ public:
 private:
     void register_effects(worker& with)
     {
-        with.handle("effect", [this](transactional_delivery<>& d) { write(d.tx(), d); });
+        with.handle("effect",
+                    [this](transactional_delivery<>& d) { write(d.tx(), to_string(d.id())); });
         with.handle("inside", [this](transactional_delivery<>& d) {
-            write(d.tx(), d);
+            write(d.tx(), to_string(d.id()));
             linger(d);
         });
     }
@@ -139,7 +150,7 @@ private:
     {
         const auto write_apart = [this](const delivery_view& d) {
             auto tx = store_.begin();
-            write(tx, d);
+            write(tx, to_string(d.id()));
             tx.commit();
         };
         with.handle("effect", write_apart);
@@ -149,11 +160,11 @@ private:
         });
     }
 
-    void write(transaction& tx, const delivery_view& d)
+    void write(transaction& tx, const std::string& of)
     {
         execute_in(tx, what_.url,
-                   "INSERT INTO " + what_.effects + " (message, worker) VALUES ('" +
-                       to_string(d.id()) + "', '" + what_.name + "')");
+                   "INSERT INTO " + what_.effects + " (message, worker) VALUES ('" + of + "', '" +
+                       what_.name + "')");
     }
 
     static void linger(const delivery_view& d)
@@ -215,6 +226,25 @@ int produce(const request& what)
     return 0;
 }
 
+// `HISTORY` is only the name of what they write beside it.
+int be_outside(const request& what, bool commands)
+{
+    const stop_on_signals stop;
+    auto how = what.outside;
+    how.url = what.url;
+    how.notes = what.history;
+    how.name = what.name;
+    how.effects = what.effects;
+    auto where = open(what.url, {.environment = talkative()});
+    if (!commands)
+        deliver(where, how, stop.request().drain);
+    else if (how.gate.empty())
+        send_commands(where, how, stop.request().drain);
+    else
+        hold_command(where, how);
+    return 0;
+}
+
 void describe(CLI::App& app, request& what)
 {
     app.require_subcommand(1);
@@ -235,16 +265,29 @@ void describe(CLI::App& app, request& what)
     auto& producer = *app.add_subcommand("produce", "a producer");
     common(producer);
     producer.add_option("--seed", what.seed);
+    for (const auto* role : {"deliver", "command"}) {
+        auto& outsider = *app.add_subcommand(role, "somebody outside");
+        common(outsider);
+        outsider.add_option("--effects", what.effects);
+        outsider.add_option("--ids", what.outside.ids);
+        outsider.add_option("--times", what.outside.times);
+        outsider.add_option("--through", what.outside.through)
+            ->check(CLI::IsMember({"once", "queue", "looking"}));
+        outsider.add_option("--lock", what.outside.lock);
+        outsider.add_option("--gate", what.outside.gate);
+    }
 }
 
 int run(int argc, char** argv)
 {
     const rlimit no_core{}; // aborting is its trade
     setrlimit(RLIMIT_CORE, &no_core);
-    CLI::App app("A worker or a producer to be tortured.", "torture_process");
+    CLI::App app("Somebody to be tortured.", "torture_process");
     request what;
     describe(app, what);
     CLI11_PARSE(app, argc, argv);
+    if (app.got_subcommand("deliver") || app.got_subcommand("command"))
+        return be_outside(what, app.got_subcommand("command"));
     return app.got_subcommand("work") ? work(what) : produce(what);
 }
 

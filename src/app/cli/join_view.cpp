@@ -19,7 +19,7 @@ ordered_json or_null(const std::optional<Value>& value)
     return value ? ordered_json(*value) : ordered_json();
 }
 
-ordered_json time_or_null(const std::optional<timestamp>& when)
+ordered_json moment_or_null(const std::optional<timestamp>& when)
 {
     return when ? ordered_json(iso_time(*when)) : ordered_json();
 }
@@ -101,8 +101,8 @@ ordered_json join_as_json(const join_record& what)
              what.correlation_id.empty() ? ordered_json() : ordered_json(what.correlation_id)},
             {"created_at", iso_time(what.created_at)},
             {"updated_at", iso_time(what.updated_at)},
-            {"deadline_at", time_or_null(what.deadline_at)},
-            {"ended_at", time_or_null(what.ended_at)}};
+            {"deadline_at", moment_or_null(what.deadline_at)},
+            {"ended_at", moment_or_null(what.ended_at)}};
 }
 
 std::string bar(const join_record& what, std::size_t width)

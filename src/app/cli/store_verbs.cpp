@@ -201,11 +201,14 @@ exit_status clean(const clean_request& what, output& to)
     to.answer({{"finished", removed.finished},
                {"dead", removed.dead},
                {"dedup_keys", removed.dedup_keys},
-               {"join_rows", removed.joins}},
-              fmt::format("removed {}, {}, {} and {} of joins",
+               {"join_rows", removed.joins},
+               {"inbox", removed.inbox},
+               {"command_keys", removed.command_keys}},
+              fmt::format("removed {}, {}, {}, {} of joins, {} of the inbox and {} of commands",
                           counted(removed.finished, "finished message"),
                           counted(removed.dead, "dead message"),
-                          counted(removed.dedup_keys, "dedup key"), counted(removed.joins, "row")));
+                          counted(removed.dedup_keys, "dedup key"), counted(removed.joins, "row"),
+                          counted(removed.inbox, "row"), counted(removed.command_keys, "key")));
     return exit_status::success;
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr auto look_every = std::chrono::milliseconds{200};
+constexpr auto look_for_news_every = std::chrono::milliseconds{200};
 constexpr std::size_t page_size = 1'000;
 
 // So many of the newest positions are read again at each look.
@@ -237,7 +237,8 @@ exit_status tail(const tail_request& what, output& to)
             break;
         if (std::ferror(stdout) != 0)
             break; // whoever read this has left
-    } while (!wake.wait_for(lock, over, look_every, [&] { return over.stop_requested(); }));
+    } while (
+        !wake.wait_for(lock, over, look_for_news_every, [&] { return over.stop_requested(); }));
     return exit_status::success;
 }
 

@@ -45,6 +45,26 @@ join_state read_join_state(std::string_view text)
                     printable(text)));
 }
 
+inbox_state read_inbox_state(std::string_view text)
+{
+    if (const auto state = parse_inbox_state(text))
+        return *state;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is not a state of the inbox; those are seen, processing, done "
+                            "and dead",
+                            printable(text)));
+}
+
+key_state read_key_state(std::string_view text)
+{
+    if (const auto state = parse_key_state(text))
+        return *state;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is not a state of keys; those are in-progress, completed and "
+                            "failed",
+                            printable(text)));
+}
+
 bool read_dash(std::string_view text)
 {
     if (text == "-")

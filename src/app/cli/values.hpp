@@ -2,6 +2,8 @@
 #pragma once
 
 #include <posthorn/id.hpp>
+#include <posthorn/idempotency.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
@@ -16,6 +18,8 @@ namespace posthorn::cli {
 [[nodiscard]] message_state read_state(std::string_view text);
 [[nodiscard]] join_id read_join_id(std::string_view text);
 [[nodiscard]] join_state read_join_state(std::string_view text);
+[[nodiscard]] inbox_state read_inbox_state(std::string_view text);
+[[nodiscard]] key_state read_key_state(std::string_view text);
 
 /// Takes `-` only, which stands for standard input.
 [[nodiscard]] bool read_dash(std::string_view text);

@@ -69,6 +69,8 @@ verb_tree::verb_tree()
     declare_work();
     declare_pauses();
     declare_joins();
+    declare_inbox();
+    declare_command_keys();
     declare_dead_verbs();
     declare_demo();
 }
@@ -105,6 +107,8 @@ void verb_tree::declare_store_verbs()
                  "keep done, cancelled and expired messages this long (default 7d)");
     add_duration(clean, "--keep-dead", asked_.clean.rules.dead,
                  "keep dead messages this long (default: until purged)");
+    add_duration(clean, "--keep-inbox", asked_.clean.rules.inbox,
+                 "remember messages from outside this long once they are done (default 30d)");
 
     verb(root_,
          {"stores", "show how each of many stores is doing",

@@ -35,6 +35,12 @@ struct requests {
     join_request joins_show;
     cancel_join_request joins_cancel;
     join_request joins_redrive;
+    inbox_request inbox_list;
+    inbound_request inbox_show;
+    revive_request inbox_revive;
+    command_keys_request keys_list;
+    command_key_request keys_show;
+    command_key_request keys_release;
     list_request dead_list;
     message_request dead_show;
     redrive_request dead_redrive;
@@ -93,6 +99,8 @@ private:
     void declare_pauses();
     void declare_demo();
     void declare_joins();
+    void declare_inbox();
+    void declare_command_keys();
     void declare_dead_verbs();
     void declare_key_verbs(CLI::App& dead);
     static void refuse_unknown_verb(const CLI::App& parent, std::string_view typed);

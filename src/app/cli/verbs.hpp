@@ -3,6 +3,8 @@
 
 #include "app/cli/output.hpp"
 #include "app/cli/store_list.hpp"
+#include <posthorn/idempotency.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/messages.hpp>
@@ -147,6 +149,37 @@ exit_status list_of_joins(const joins_request& what, output& to);
 exit_status show_join(const join_request& what, output& to);
 exit_status cancel_one_join(const cancel_join_request& what, output& to);
 exit_status redrive_one_join(const join_request& what, output& to);
+
+struct inbox_request : store_request {
+    inbox_filter filter;
+};
+
+struct inbound_request : store_request {
+    inbound from;
+};
+
+struct revive_request : inbound_request {
+    duration delay{};
+};
+
+exit_status list_of_inbox(const inbox_request& what, output& to);
+exit_status show_inbound(const inbound_request& what, output& to);
+exit_status revive_inbound(const revive_request& what, output& to);
+
+struct command_keys_request : store_request {
+    key_filter filter;
+    std::vector<std::string> after; ///< a command and a key, or nothing
+};
+
+struct command_key_request : store_request {
+    std::string command;
+    std::string key;
+    bool with_result = false;
+};
+
+exit_status list_command_keys(const command_keys_request& what, output& to);
+exit_status show_command_key(const command_key_request& what, output& to);
+exit_status release_command_key(const command_key_request& what, output& to);
 
 /// Which dead messages an operator means: one of them, those that match, or really all.
 struct dead_selection {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/contract/bell.hpp"
+#include "store/contract/key_table.hpp"
 #include "store/contract/message_queue.hpp"
 #include "store/contract/message_writer.hpp"
 #include "store/contract/outlook.hpp"
@@ -31,6 +32,9 @@ public:
     /// A settlement in a transaction of its own, when nothing else has to happen in it.
     virtual std::vector<settled_as> settle(std::string_view owner, fence which,
                                            std::span<const decided> what, bool keep_done);
+
+    /// A reservation in a transaction of its own; one round trip where the server allows it.
+    virtual reserved_key reserve(const key_request& what);
 
     /// What an idle worker has to know; one round trip where the server allows it.
     virtual contract::outlook outlook();

@@ -25,7 +25,8 @@ constexpr std::string_view deadline_topic = "join.deadline";
 
 bool concerns_its_join(const join_row& row)
 {
-    return row.state == member_state::pending && row.role != join_role::waiter;
+    return row.state == member_state::pending &&
+           (row.role == join_role::member || row.role == join_role::deadline);
 }
 
 std::vector<std::int64_t> positions_of(std::span<const ended_message> which)
@@ -112,6 +113,8 @@ void join_book::count(std::span<const ended_message> which)
         return;
     const auto seqs = positions_of(which);
     auto rows = table_.rows_of(seqs);
+    if constexpr (!core::forgets_the_inbox)
+        tell_inbox(rows, which);
     std::erase_if(rows, [](const join_row& row) { return !concerns_its_join(row); });
     if (rows.empty())
         return;
@@ -153,6 +156,26 @@ void join_book::count(std::span<const ended_message> which)
     conclude(joins, causes);
 }
 
+// Messages from outside. What was called off is dead to the inbox: nobody has handled it.
+void join_book::tell_inbox(std::span<const join_row> rows, std::span<const ended_message> which)
+{
+    std::set<std::int64_t> from_outside;
+    for (const auto& row : rows)
+        if (row.role == join_role::inbox)
+            from_outside.insert(row.seq);
+    if (from_outside.empty())
+        return;
+    std::vector<std::int64_t> done;
+    std::vector<std::int64_t> dead;
+    for (const auto& each : which)
+        if (from_outside.contains(each.position))
+            (each.as == message_state::done ? done : dead).push_back(each.position);
+    if (!done.empty())
+        inbox_.follow(done, inbox_state::done);
+    if (!dead.empty())
+        inbox_.follow(dead, inbox_state::dead);
+}
+
 void join_book::came_back(std::span<const std::int64_t> positions)
 {
     if (gathering_) {
@@ -165,6 +188,12 @@ void join_book::came_back(std::span<const std::int64_t> positions)
         return row.role == join_role::member && row.state == member_state::failed;
     };
     auto rows = table_.rows_of(positions);
+    std::vector<std::int64_t> from_outside;
+    for (const auto& row : rows)
+        if (row.role == join_role::inbox)
+            from_outside.push_back(row.seq);
+    if (!from_outside.empty())
+        inbox_.follow(from_outside, inbox_state::seen);
     std::erase_if(rows, [&](const join_row& row) { return !has_failed(row); });
     if (rows.empty())
         return;

@@ -4,6 +4,7 @@
 // of messages keeps to it, so that nobody waits for each other.
 #pragma once
 
+#include "store/contract/inbox_table.hpp"
 #include "store/contract/join_table.hpp"
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/message_writer.hpp"
@@ -20,9 +21,9 @@ namespace posthorn::contract {
 
 class join_book final : public settlement_follower {
 public:
-    join_book(join_table& table, join_reader& reader, message_writer& writer,
+    join_book(join_table& table, join_reader& reader, inbox_table& inbox, message_writer& writer,
               const posthorn::environment& world)
-        : table_(table), reader_(reader), writer_(writer), world_(world)
+        : table_(table), reader_(reader), inbox_(inbox), writer_(writer), world_(world)
     {}
 
     void ended(std::span<const ended_message> which) override;
@@ -55,6 +56,7 @@ private:
     using by_number = std::map<std::int64_t, join_record>;
 
     void count(std::span<const ended_message> which);
+    void tell_inbox(std::span<const join_row> rows, std::span<const ended_message> which);
     [[nodiscard]] join_record locked(join_id which);
     void require_room(const join_record& in, std::size_t more) const;
 
@@ -65,6 +67,7 @@ private:
 
     join_table& table_;
     join_reader& reader_;
+    inbox_table& inbox_;
     message_writer& writer_;
     const posthorn::environment& world_;
     bool gathering_ = false;

@@ -19,6 +19,7 @@ enum class join_role : std::int64_t {
     member = 0,
     deadline = 1, ///< it never runs; when it expires, the join has failed
     waiter = 2,   ///< it runs when the join has ended
+    inbox = 3,    ///< of no join: the inbox remembers how it ended; the join's number is 0
 };
 
 /// A join's row for one message.

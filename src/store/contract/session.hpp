@@ -12,6 +12,8 @@ class message_reader;
 class message_keeper;
 class settlement_follower;
 class join_book;
+class inbox_book;
+class key_table;
 
 class session {
 public:
@@ -22,6 +24,8 @@ public:
     virtual message_reader& reader() = 0;
     virtual message_keeper& keeper() = 0;
     virtual join_book& joins() = 0;
+    virtual inbox_book& inbox() = 0;
+    virtual key_table& command_keys() = 0;
 
     /// Who follows the ends of messages; the parts of this session tell it by themselves.
     virtual settlement_follower& follower() = 0;

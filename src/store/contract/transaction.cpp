@@ -68,6 +68,14 @@ std::vector<settled_as> contract::backend::settle(std::string_view owner, fence 
     return result;
 }
 
+contract::reserved_key contract::backend::reserve(const key_request& what)
+{
+    const auto own = begin();
+    auto result = own->command_keys().reserve(what);
+    own->commit();
+    return result;
+}
+
 store::store(std::shared_ptr<contract::backend> backend) : backend_(std::move(backend)) {}
 
 transaction store::begin()

@@ -108,6 +108,12 @@ batch backend::claim(const contract::claim_request& request)
     return result;
 }
 
+// A statement that commits by itself. Said twice, because its answer was lost, it is the same.
+contract::reserved_key backend::reserve(const contract::key_request& what)
+{
+    return ask([&](connection& db) { return command_keys(db).reserve(what); });
+}
+
 contract::outlook backend::outlook()
 {
     return ask([](connection& db) { return look_ahead(db); });

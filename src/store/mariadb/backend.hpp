@@ -16,6 +16,7 @@ public:
     std::unique_ptr<contract::session> begin() override;
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
+    contract::reserved_key reserve(const contract::key_request& what) override;
     contract::outlook outlook() override;
     std::unique_ptr<contract::bell> make_bell() override;
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;

@@ -26,7 +26,7 @@ SELECT (SELECT COUNT(*) FROM {p}key_head h
          WHERE NOT EXISTS (SELECT 1 FROM {p}queue q
                             WHERE q.seq = h.seq AND q.ordering_key = h.ordering_key AND q.place IN (1, 3, 4, 9)))
      + (SELECT COUNT(*) FROM {p}queue q
-         WHERE q.place = 2 AND NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq = q.seq AND j.role > 0 AND j.state = 0)
+         WHERE q.place = 2 AND NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq = q.seq AND j.role IN (1, 2) AND j.state = 0)
            AND NOT EXISTS (SELECT 1 FROM {p}key_head h WHERE h.ordering_key = q.ordering_key))
      + (SELECT COUNT(*) FROM {p}queue q
          WHERE q.ordering_key IS NOT NULL AND q.place IN (1, 3, 4, 9)
@@ -38,13 +38,21 @@ SELECT (SELECT COUNT(*) FROM {p}queue q STRAIGHT_JOIN {p}message m FORCE INDEX (
      + (SELECT COUNT(*) FROM {p}parked p
          WHERE NOT EXISTS (SELECT 1 FROM {p}queue q WHERE q.seq = p.seq AND q.place = 9))
 
+-- name: inbox_astray
+-- What came from outside and waits has a message, whose end is followed.
+SELECT COUNT(*) FROM {p}inbox i
+ WHERE i.state = 0 AND i.seq IS NOT NULL
+   AND (NOT EXISTS (SELECT 1 FROM {p}message m WHERE m.seq = i.seq)
+     OR NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.number = 0 AND j.role = 3 AND j.seq = i.seq))
+
 -- name: from_the_future
 SELECT COUNT(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) t WHERE t.created_at > :limit_time
 
 -- name: missing_indexes
-SELECT 7 - COUNT(DISTINCT index_name) FROM information_schema.statistics
+SELECT 11 - COUNT(DISTINCT index_name) FROM information_schema.statistics
  WHERE table_schema = DATABASE() AND seq_in_index = 1 AND index_name IN
-    ('{p}queue_claim', '{p}queue_place', '{p}queue_expiry', '{p}queue_key', '{p}batch_lease', '{p}dedup_expiry')
+    ('{p}queue_claim', '{p}queue_place', '{p}queue_expiry', '{p}queue_key', '{p}batch_lease', '{p}dedup_expiry',
+     '{p}inbox_id', '{p}inbox_seq', '{p}inbox_state', '{p}command_key_expiry')
     OR (table_schema = DATABASE() AND seq_in_index = 1 AND table_name = '{p}ready' AND index_name = 'PRIMARY')
 
 -- name: other_engines

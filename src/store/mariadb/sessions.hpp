@@ -2,10 +2,13 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/inbox_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
+#include "store/mariadb/command_keys.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/inbox.hpp"
 #include "store/mariadb/joins.hpp"
 #include "store/mariadb/keeper.hpp"
 #include "store/mariadb/queue.hpp"
@@ -35,11 +38,14 @@ public:
           world_(world),
           bounds_(bounds),
           joins_(db, how),
-          book_(joins_, joins_, writer_, world),
+          inbox_(db),
+          book_(joins_, joins_, inbox_, writer_, world),
           writer_(db, book_),
           queue_(db, front, &book_),
           reader_(db),
-          keeper_(db, book_)
+          keeper_(db, book_),
+          inbound_(inbox_, joins_, writer_, keeper_, world),
+          keys_(db)
     {}
 
     mariadb::writer& writer() override { return writer_; }
@@ -47,6 +53,8 @@ public:
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
+    contract::inbox_book& inbox() override { return inbound_; }
+    contract::key_table& command_keys() override { return keys_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -66,11 +74,14 @@ private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
     mariadb::joins joins_;
+    mariadb::inbox inbox_;
     contract::join_book book_;
     mariadb::writer writer_;
     mariadb::queue queue_;
     mariadb::reader reader_;
     mariadb::keeper keeper_;
+    contract::inbox_book inbound_;
+    mariadb::command_keys keys_;
 };
 
 /// A transaction of our own. A connection that is lost, or whose transaction cannot be ended, does

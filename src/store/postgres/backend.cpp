@@ -145,6 +145,19 @@ std::vector<settled_as> backend::settle(std::string_view owner, fence which,
     return answers;
 }
 
+contract::reserved_key backend::reserve(const contract::key_request& what)
+{
+    if (where_.pooler != location::pooling::none)
+        return contract::backend::reserve(what);
+    auto turn = take();
+    try {
+        return reserve_at_once(*turn, what, options_.environment);
+    } catch (...) {
+        leave_clean(connections(), turn);
+        throw;
+    }
+}
+
 // One statement on its own, and so one round trip; behind a pooler it needs its settings.
 contract::outlook backend::outlook()
 {

@@ -41,6 +41,7 @@ public:
     std::vector<settled_as> settle(std::string_view owner, fence which,
                                    std::span<const contract::decided> what,
                                    bool keep_done) override;
+    contract::reserved_key reserve(const contract::key_request& what) override;
     contract::outlook outlook() override;
     std::unique_ptr<contract::bell> make_bell() override;
 

@@ -1,10 +1,11 @@
 -- What a diagnosis asks.
 
 -- name: missing_indexes
-SELECT 12 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
- WHERE i.indrelid IN ('{p}message'::regclass, '{p}batch'::regclass) AND i.indisvalid AND c.relname IN
+SELECT 17 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+ WHERE i.indrelid IN ('{p}message'::regclass, '{p}batch'::regclass, '{p}inbox'::regclass, '{p}command_key'::regclass) AND i.indisvalid AND c.relname IN
        ('message_pkey', 'message_id', 'message_due', 'message_later', 'message_key', 'message_new', 'message_expiry',
-        'message_open', 'message_parked', 'message_aside', 'message_dead', 'batch_lease')
+        'message_open', 'message_parked', 'message_aside', 'message_dead', 'batch_lease', 'inbox_id', 'inbox_seq', 'inbox_state',
+        'inbox_done', 'command_key_expiry')
 
 -- name: claimed_by_nobody
 SELECT count(*) FROM {p}message m WHERE m.state IN (2, 3) AND NOT EXISTS (SELECT FROM {p}batch b WHERE b.fence = m.fence)
@@ -22,13 +23,20 @@ SELECT count(*) FROM {p}batch b
 -- name: waiting_without_reason
 -- A message behind its key's head waits for it, and that head is open or dead and blocking.
 SELECT count(*) FROM {p}message m
- WHERE m.place = 4 AND NOT EXISTS (SELECT FROM {p}join_member j WHERE j.seq = m.seq AND j.role > 0 AND j.state = 0)
+ WHERE m.place = 4 AND NOT EXISTS (SELECT FROM {p}join_member j WHERE j.seq = m.seq AND j.role IN (1, 2) AND j.state = 0)
    AND NOT EXISTS (SELECT FROM {p}key_head h JOIN {p}message o ON o.seq = h.seq
                     WHERE h.ordering_key = m.ordering_key AND h.seq <> m.seq AND (o.place NOT IN (0, 6) OR o.state = 4))
 
 -- name: left_behind
 -- Plain messages that wait behind the mark, where no claim looks.
 SELECT count(*) FROM {p}message WHERE seq <= (SELECT low FROM {p}mark) AND state = 0 AND place = 0
+
+-- name: inbox_astray
+-- What came from outside and waits has a message, whose end is followed.
+SELECT count(*) FROM {p}inbox i
+ WHERE i.state = 0 AND i.seq <> 0
+   AND (NOT EXISTS (SELECT FROM {p}message m WHERE m.seq = i.seq)
+     OR NOT EXISTS (SELECT FROM {p}join_member j WHERE j.number = 0 AND j.role = 3 AND j.seq = i.seq))
 
 -- name: from_the_future
 SELECT count(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) newest

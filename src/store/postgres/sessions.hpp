@@ -2,10 +2,13 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/inbox_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
+#include "store/postgres/command_keys.hpp"
 #include "store/postgres/conversation.hpp"
+#include "store/postgres/inbox.hpp"
 #include "store/postgres/joins.hpp"
 #include "store/postgres/keeper.hpp"
 #include "store/postgres/queue.hpp"
@@ -27,11 +30,14 @@ public:
           world_(world),
           bounds_(bounds),
           joins_(talk_, world),
-          book_(joins_, joins_, writer_, world),
+          inbox_(talk_, world),
+          book_(joins_, joins_, inbox_, writer_, world),
           writer_(talk_, world, bell, book_),
           queue_(talk_, world, front, book_),
           reader_(talk_, world, front),
-          keeper_(talk_, world, book_)
+          keeper_(talk_, world, book_),
+          inbound_(inbox_, joins_, writer_, keeper_, world),
+          keys_(talk_, world)
     {}
 
     postgres::writer& writer() override { return writer_; }
@@ -39,6 +45,8 @@ public:
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
+    contract::inbox_book& inbox() override { return inbound_; }
+    contract::key_table& command_keys() override { return keys_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -57,11 +65,14 @@ private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
     postgres::joins joins_;
+    postgres::inbox inbox_;
     contract::join_book book_;
     postgres::writer writer_;
     postgres::queue queue_;
     postgres::reader reader_;
     postgres::keeper keeper_;
+    contract::inbox_book inbound_;
+    postgres::command_keys keys_;
 };
 
 /// A transaction of our own.

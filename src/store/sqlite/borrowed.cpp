@@ -34,6 +34,8 @@ public:
     contract::message_reader& reader() override { return checked().session_base::reader(); }
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
     contract::join_book& joins() override { return checked().session_base::joins(); }
+    contract::inbox_book& inbox() override { return checked().session_base::inbox(); }
+    contract::key_table& command_keys() override { return checked().session_base::command_keys(); }
 
     void commit() override { contract::refuse_to_end(); }
     void rollback() override { contract::refuse_to_end(); }

@@ -68,6 +68,8 @@ public:
         expect_no<sql::parked_without_topic>("parked messages",
                                              "rows do not say of which topic they are parked",
                                              "somebody changed rows by hand");
+        expect_no<sql::inbox_astray>("inbox", "messages from outside have lost track of theirs",
+                                     "somebody changed rows by hand");
         look_at_log();
         look_at_clock(from_the_future(),
                       "some machine's clock is wrong: check time synchronisation");

@@ -21,20 +21,28 @@ SELECT count(*) FROM {p}message m
 SELECT count(*) FROM {p}queue q
  WHERE q.state = 1 AND NOT EXISTS (SELECT 1 FROM {p}queue o WHERE o.ordering_key = q.ordering_key
                                      AND (o.state <= 0 OR o.state IN (2, 3)))
-   AND NOT EXISTS (SELECT 1 FROM {p}join_member m WHERE m.seq = q.seq AND m.role > 0 AND m.state = 0)
+   AND NOT EXISTS (SELECT 1 FROM {p}join_member m WHERE m.seq = q.seq AND m.role IN (1, 2) AND m.state = 0)
 
 -- name: parked_without_topic
 -- A row names its topic exactly as long as it is parked.
 SELECT count(*) FROM {p}queue WHERE (state < 0) <> (parked_topic IS NOT NULL)
 
+-- name: inbox_astray
+-- What came from outside and waits has a message, whose end is followed.
+SELECT count(*) FROM {p}inbox i
+ WHERE i.state = 0 AND i.seq IS NOT NULL
+   AND (NOT EXISTS (SELECT 1 FROM {p}message m WHERE m.seq = i.seq)
+     OR NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.number = 0 AND j.role = 3 AND j.seq = i.seq))
+
 -- name: from_the_future
 SELECT count(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) WHERE created_at > :limit_time
 
 -- name: missing_indexes
-SELECT 15 - count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
+SELECT 20 - count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
     ('{p}message_id', '{p}queue_ready', '{p}queue_key', '{p}queue_expiry', '{p}queue_dead', '{p}queue_died',
      '{p}queue_parked', '{p}finished_at', '{p}batch_lease', '{p}dedup_expiry', '{p}joins_id', '{p}joins_state',
-     '{p}joins_group', '{p}joins_ended', '{p}join_member_seq')
+     '{p}joins_group', '{p}joins_ended', '{p}join_member_seq', '{p}inbox_id', '{p}inbox_seq', '{p}inbox_state',
+     '{p}inbox_done', '{p}command_key_expiry')
 
 -- name: overdue_batch_count
 SELECT count(*) FROM {p}batch WHERE lease_until <= :now

@@ -198,9 +198,10 @@ std::optional<contract::held_message> joins::hold(message_id id)
     row.bind(statement::seq, *seq);
     row.step();
     const int column = row.is_null(0) ? 1 : 0;
-    // Without a row in either it lies in the log, or in a batch.
-    const auto state =
-        row.is_null(column) ? row_state::ready : static_cast<row_state>(row.integer(column));
+    // Without a row in either it lies ahead in the log, or is a member of somebody's batch.
+    const auto state = row.is_null(column)
+                           ? (row.integer(2) != 0 ? row_state::claimed : row_state::ready)
+                           : static_cast<row_state>(row.integer(column));
     return contract::held_message{.seq = *seq, .state = state_of(state)};
 }
 

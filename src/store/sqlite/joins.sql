@@ -77,8 +77,9 @@ SELECT id, seq, state, attached_at, settled_at FROM {p}join_member
  WHERE number = :number AND role = 0 AND seq > :after ORDER BY seq LIMIT :limit
 
 -- name: state_of_message
--- Whether it is in the queue, and if so where; whether it has ended, and if so how.
-SELECT (SELECT state FROM {p}queue WHERE seq = :seq), (SELECT state FROM {p}finished WHERE seq = :seq)
+-- Whether it is in the queue, and if so where; whether it has ended, and if so how; whether the log has been claimed beyond it.
+SELECT (SELECT state FROM {p}queue WHERE seq = :seq), (SELECT state FROM {p}finished WHERE seq = :seq),
+       :seq <= (SELECT claimed_to FROM {p}log WHERE one = 1)
 
 -- name: keep_back
 UPDATE {p}queue SET state = 1, due_at = (SELECT created_at FROM {p}message m WHERE m.seq = :seq) WHERE seq = :seq

@@ -55,6 +55,15 @@ void owned_session::commit()
         after_commit_->ring();
 }
 
+owned_session& owned_session::open()
+{
+    if (!db_.in_transaction())
+        throw error(error_code::no_transaction,
+                    "this transaction has ended: it was committed or rolled back, if not by you, "
+                    "then by SQLite after an error");
+    return *this;
+}
+
 void owned_session::rollback()
 {
     // After some errors SQLite has rolled back by itself.

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "store/contract/connection_pool.hpp"
+#include "store/contract/inbox_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
+#include "store/sqlite/command_keys.hpp"
 #include "store/sqlite/connection.hpp"
+#include "store/sqlite/inbox.hpp"
 #include "store/sqlite/joins.hpp"
 #include "store/sqlite/keeper.hpp"
 #include "store/sqlite/queue.hpp"
@@ -26,11 +29,14 @@ public:
           world_(world),
           bounds_(bounds),
           joins_(db, world),
-          book_(joins_, joins_, writer_, world),
+          inbox_(db, world),
+          book_(joins_, joins_, inbox_, writer_, world),
           writer_(db, world, book_),
           queue_(db, world, book_),
           reader_(db, world),
-          keeper_(db, world, book_)
+          keeper_(db, world, book_),
+          inbound_(inbox_, joins_, writer_, keeper_, world),
+          keys_(db, world)
     {}
 
     contract::message_writer& writer() override { return writer_; }
@@ -38,6 +44,8 @@ public:
     contract::message_reader& reader() override { return reader_; }
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
+    contract::inbox_book& inbox() override { return inbound_; }
+    contract::key_table& command_keys() override { return keys_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -54,11 +62,14 @@ private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
     sqlite::joins joins_;
+    sqlite::inbox inbox_;
     contract::join_book book_;
     sqlite::writer writer_;
     sqlite::queue queue_;
     sqlite::reader reader_;
     sqlite::keeper keeper_;
+    contract::inbox_book inbound_;
+    sqlite::command_keys keys_;
 };
 
 /// A transaction of our own; `BEGIN IMMEDIATE` when it
@@ -72,8 +83,12 @@ public:
     ~owned_session() override;
 
     contract::message_writer& writer() override { return announced().session_base::writer(); }
+    sqlite::queue& queue() override { return open().session_base::queue(); }
+    contract::message_reader& reader() override { return open().session_base::reader(); }
     contract::message_keeper& keeper() override { return announced().session_base::keeper(); }
     contract::join_book& joins() override { return announced().session_base::joins(); }
+    contract::inbox_book& inbox() override { return announced().session_base::inbox(); }
+    contract::key_table& command_keys() override { return open().session_base::command_keys(); }
 
     void commit() override;
     void rollback() override;
@@ -83,8 +98,11 @@ private:
     owned_session& announced()
     {
         announces_ = true;
-        return *this;
+        return open();
     }
+
+    // After some errors SQLite has rolled back by itself; what came then would commit by itself.
+    owned_session& open();
 
     pool::turn turn_;
     contract::doorbell* after_commit_;

@@ -3,11 +3,16 @@
 //   cli_worker URL hold|claim|acknowledge|fail|park [ERROR]
 //   cli_worker URL join EXPECTED MEMBERS
 //   cli_worker URL wait JOIN
+//   cli_worker URL receive SOURCE ID
+//   cli_worker URL reserve|run COMMAND KEY
 //
-// The last two open a join of the group "customer-7" with so many members, whose ids it prints
-// below the join's, and enqueue a wait for one. The others:
-// claims what is due, starts it (unless it only holds it), and leaves, acknowledges, fails or parks
-// it. Prints how many messages.
+// `receive` stores a message from outside, of the topic "orders"; `reserve` and `run` begin a
+// command under a key, and run it with the result "paid". `join` and `wait` open a join of the
+// group "customer-7" with so many members, whose ids it prints below the join's, and enqueue a wait
+// for one. The others: claims what is due, starts it (unless it only holds it), and leaves,
+// acknowledges, fails or parks it. Prints how many messages.
+#include <posthorn/idempotency.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
 #include <posthorn/outbox.hpp>
 
@@ -71,6 +76,21 @@ void wait_for(store where, const char* join)
     std::printf("%s\n", to_string(enqueue_join_wait(where, {.join = id}).id).c_str());
 }
 
+void receive(store where, const char* source, const char* id)
+{
+    const auto got = enqueue_inbound(where, {.source = source, .id = id}, {"orders", "the order"},
+                                     {.content_hash = "d41d8cd9"});
+    std::printf("%s\n", to_string(got.message.value()).c_str());
+}
+
+void begin_command(store where, std::string_view deed, const command_key& which)
+{
+    const auto answer = deed == "run"
+                            ? run_once(where, which, [] { return std::string("paid"); }).answer
+                            : reserve(where, which).answer;
+    std::printf("%s\n", std::string(to_string(answer)).c_str());
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -83,6 +103,10 @@ int main(int argc, char** argv)
             return open_join_with(open(argv[1]), std::atoi(argv[3]), std::atoi(argv[4])), 0;
         if (deed == "wait" && argc == 4)
             return wait_for(open(argv[1]), argv[3]), 0;
+        if (deed == "receive" && argc == 5)
+            return receive(open(argv[1]), argv[3], argv[4]), 0;
+        if ((deed == "run" || deed == "reserve") && argc == 5)
+            return begin_command(open(argv[1]), deed, {.command = argv[3], .key = argv[4]}), 0;
         std::printf("%zu\n", work(argv[1], argv[2], argc > 3 ? argv[3] : "it failed"));
         return 0;
     } catch (const std::exception& failure) {

@@ -4,6 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 verbs=(init migrate stats stores clean doctor enqueue messages message cancel why tail trace work pause resume
+    'inbox list' 'inbox show' 'inbox revive' 'keys list' 'keys show' 'keys release'
     'dead list' 'dead show' 'dead redrive' 'dead purge' 'dead keys' 'dead retry-key'
     'dead skip-key')
 

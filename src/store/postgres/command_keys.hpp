@@ -1,0 +1,32 @@
+// The table of commands' keys on PostgreSQL.
+#pragma once
+
+#include "store/contract/key_table.hpp"
+#include "store/postgres/conversation.hpp"
+#include <posthorn/environment.hpp>
+
+namespace posthorn::postgres {
+
+class command_keys final : public contract::key_table {
+public:
+    command_keys(conversation& talk, const environment& world) : talk_(talk), world_(world) {}
+
+    contract::reserved_key reserve(const contract::key_request& what) override;
+    bool complete(const contract::key_request& which, std::string_view result) override;
+    bool fail(const contract::key_request& which, std::string_view error) override;
+    std::optional<key_record> find(std::string_view command, std::string_view key) override;
+    std::vector<key_record> list(const key_filter& filter) override;
+    bool release(std::string_view command, std::string_view key) override;
+    std::size_t remove_expired(std::size_t limit) override;
+
+private:
+    conversation& talk_;
+    const environment& world_;
+};
+
+/// A reservation on its own, in one round trip.
+[[nodiscard]] contract::reserved_key reserve_at_once(connection& db,
+                                                     const contract::key_request& what,
+                                                     const environment& world);
+
+} // namespace posthorn::postgres
