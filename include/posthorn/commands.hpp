@@ -129,19 +129,28 @@ public:
         });
     }
 
+    /// The handler takes the command and its transaction; and `problems&`, if it may find only
+    /// there that the command must be refused: what it then returns and has written is not kept.
     /// Throws: `error` with `invalid_argument` if the command has a handler already.
     template <command Type, typename Function>
     void handle(Function function)
     {
         using result = typename command_type<Type>::result;
-        set_handler(
-            command_type<Type>::name, [function = std::move(function)](command_context& which) {
-                const auto& what = *static_cast<const Type*>(which.command);
-                if constexpr (std::is_void_v<result>)
-                    function(what, *which.tx);
-                else
-                    which.result = idempotency_detail::encode<result>(function(what, *which.tx));
-            });
+        set_handler(command_type<Type>::name,
+                    [function = std::move(function)](command_context& which) {
+                        const auto& what = *static_cast<const Type*>(which.command);
+                        const auto call = [&]() -> decltype(auto) {
+                            if constexpr (std::is_invocable_v<const Function&, const Type&,
+                                                              transaction&, posthorn::problems&>)
+                                return function(what, *which.tx, which.problems);
+                            else
+                                return function(what, *which.tx);
+                        };
+                        if constexpr (std::is_void_v<result>)
+                            call();
+                        else
+                            which.result = idempotency_detail::encode<result>(call());
+                    });
     }
 
     /// Behaviours before the same stage run in the order in which they were added.

@@ -34,8 +34,9 @@ constexpr duration idle_pause_per_store = 1ms;
 constexpr int busy_for_long = 2;
 
 // When more stores are busy than can be open, one that is open gives so many messages before it
-// makes room for another: opening takes as long as a few dozen of them.
-constexpr std::size_t messages_while_open = 50;
+// makes room for another: opening takes as long as a few dozen of them. If a turn is cut short, the
+// next one is longer: in the long run all of them give as many.
+constexpr std::int64_t messages_per_turn = 50;
 
 // Stores that share a server wait for it together: this many visits.
 constexpr std::size_t hanging_per_place_max = 2;
@@ -267,7 +268,7 @@ bool rounds::keeps_open(const entry& which) const
 
 bool rounds::stays_with(const entry& which) const
 {
-    return !keeps_open(which) && which.busy > 0 && which.taken < messages_while_open;
+    return !keeps_open(which) && which.busy > 0 && which.credit > 0;
 }
 
 void rounds::set_busy(entry& which, int visits)
@@ -391,8 +392,13 @@ rounds::entry_ptr rounds::choose_of(std::vector<store_view> views, std::vector<e
             return nullptr;
         with_.serving.strategy = std::move(strategy);
         const auto which = behind[*chosen];
-        if (room_for(*which) > 0)
+        if (room_for(*which) > 0) {
+            which->credit = messages_per_turn +
+                            std::clamp(which->credit, -messages_per_turn, messages_per_turn);
+            last_ = which->what.name;
+            last_count_ = 1; // it has been hoped for, and will be counted
             return which;
+        }
         // Its share of the places is in use.
         which->look_at = clock::now() + share_pause;
         which->rung = false;
@@ -419,10 +425,6 @@ bool rounds::send_visits()
                          .others_run = !quiet_enough(),
                          .closing = ending_.closing});
         } else if (const auto next = next_to_claim()) {
-            if (!stays_with(*next))
-                next->taken = 0;
-            last_ = next->what.name;
-            last_count_ = 1; // it has been hoped for, and will be counted
             const bool hurried = quiet_for_ && clock::now() - quiet_since_ >= patience_for_quiet;
             send(next, {.claim = true,
                         .room = room_for(*next),
@@ -472,7 +474,7 @@ void rounds::read(const mailbox::visited& what)
     give_back(e);
     busy_places_ += static_cast<std::int64_t>(said.begun);
     claimed_ += static_cast<std::int64_t>(said.claimed);
-    e.taken += said.claimed;
+    e.credit -= static_cast<std::int64_t>(said.claimed);
     e.slow = took > with_.serving.time_budget;
     visit_takes_ = (visit_takes_ * 7 + std::min(took, places_patience_max)) / 8;
     e.chores_at = said.chores ? clock::now() + *said.chores : time::max();
@@ -505,6 +507,8 @@ void rounds::note_haul(const entry_ptr& which, const station::errand& what,
     }
     e.lag = said.lag;
     set_busy(e, said.more ? std::min(e.busy + 1, busy_for_long + 1) : 0);
+    if (!said.more)
+        e.credit = 0; // for what it did not have
     e.seen_empty = said.empty && !said.more && !e.rung_again;
     e.look_at = time::max();
     if (said.more && what.room > 0) {

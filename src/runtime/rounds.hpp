@@ -74,7 +74,7 @@ private:
         std::size_t promised = 0; ///< of the run's limit, while it is visited
         std::size_t open_max = 0; ///< stores of its kind that stay open; 0: it costs nothing
         int busy = 0;             ///< visits in a row that brought something
-        std::size_t taken = 0;    ///< messages, since the strategy chose it
+        std::int64_t credit = 0;  ///< messages that it may still give in its turn
         int failures = 0;         ///< in a row
         std::string last_error;
         time visit_began{};

@@ -160,6 +160,31 @@ TEST_P(pipelines, a_behaviour_that_refuses_late_undoes_everything)
     EXPECT_EQ(commands.send(register_user{"a@b", "Ann"}).value(), "user of a@b");
 }
 
+// Proves: IDM-07, I1
+TEST_P(pipelines, a_handler_that_refuses_undoes_everything_and_names_every_field)
+{
+    command_pipeline commands(db());
+    bool refuse = true;
+    commands.handle<register_user>(
+        [&](const register_user& what, transaction& tx, problems& found) {
+            enqueue(tx, message{"registered", what.email});
+            if (refuse) {
+                found.add("email", "is taken");
+                found.add("name", "is taken");
+            }
+            return "user of " + what.email;
+        });
+    const auto sent = commands.send(register_user{"a@b", "Ann"});
+    EXPECT_THAT(sent.problems,
+                ElementsAre(problem{"email", "is taken"}, problem{"name", "is taken"}));
+    EXPECT_FALSE(sent.outcome.result);
+    EXPECT_EQ(total(), 0U);
+    EXPECT_EQ(find_key(db(), "users.register", some_key)->state, key_state::failed);
+    refuse = false;
+    EXPECT_EQ(commands.send(register_user{"a@b", "Ann"}).value(), "user of a@b");
+    EXPECT_EQ(total(), 1U);
+}
+
 // Proves: IDM-07
 TEST_P(pipelines, a_command_without_a_key_runs_each_time)
 {

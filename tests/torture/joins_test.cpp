@@ -1,7 +1,7 @@
 // Joins whose workers are killed at random: every one comes to its end, has counted each of its
 // members once, and is continued once.
 //
-// POSTHORN_TORTURE_JOINS=n is for people with time: n joins of ten members instead of a hundred.
+// POSTHORN_TORTURE_JOINS=n is for people with time: n joins of ten members instead of 2,000.
 #include "torture/scene.hpp"
 #include <posthorn/joins.hpp>
 
@@ -28,7 +28,7 @@ constexpr std::size_t members_each = 10;
 std::size_t joins_wanted()
 {
     const char* told = std::getenv("POSTHORN_TORTURE_JOINS");
-    return told != nullptr ? static_cast<std::size_t>(std::atoll(told)) : 100;
+    return told != nullptr ? static_cast<std::size_t>(std::atoll(told)) : 2'000;
 }
 
 class killed_joins : public ::testing::TestWithParam<conformance::store_kind> {

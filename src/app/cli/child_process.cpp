@@ -150,7 +150,13 @@ public:
         if (begun_.size() > line_bytes_max)
             pass(begun_.size());
     }
-    void end() { pass(begun_.size()); }
+    // Whatever is said next is not the rest of this line.
+    void end()
+    {
+        if (!begun_.empty())
+            begun_ += '\n';
+        pass(begun_.size());
+    }
 
 private:
     void pass(std::size_t bytes)

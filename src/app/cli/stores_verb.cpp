@@ -86,7 +86,7 @@ ordered_json as_json(const look_at_store& one)
 
 void print_looks(const std::vector<look_at_store>& looks, output& to)
 {
-    table rows({{"STORE", column::side::left, 60},
+    table rows({{"STORE", column::side::left, 60, column::cut::middle},
                 {"STATE"},
                 {"BREAKER"},
                 {"BACKLOG", column::side::right},

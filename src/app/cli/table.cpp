@@ -27,8 +27,10 @@ std::string placed(const output& to, const cell& what, column::side aligned, std
 
 void table::add(std::vector<cell> row)
 {
-    for (std::size_t i = 0; i < row.size(); ++i)
-        row[i].text = shortened(printable(row[i].text), columns_[i].columns_max);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+        const auto cut = columns_[i].where == column::cut::end ? shortened : shortened_inside;
+        row[i].text = cut(printable(row[i].text), columns_[i].columns_max);
+    }
     rows_.push_back(std::move(row));
 }
 

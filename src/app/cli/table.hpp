@@ -19,10 +19,12 @@ struct cell {
 
 struct column {
     enum class side { left, right };
+    enum class cut { end, middle };
 
     std::string title;
     side aligned = side::left;
-    std::size_t columns_max = 40; ///< longer text is cut off
+    std::size_t columns_max = 40; ///< longer text is cut
+    cut where = cut::end;
 };
 
 /// Rows under titles.

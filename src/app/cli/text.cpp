@@ -64,6 +64,15 @@ std::size_t edits_between(std::string_view a, std::string_view b)
     return row.back();
 }
 
+std::string_view first_columns(std::string_view text, std::size_t room)
+{
+    std::size_t end = 0;
+    for (; end < text.size(); ++end)
+        if (!continues_character(text[end]) && room-- == 0)
+            break;
+    return text.substr(0, end);
+}
+
 } // namespace
 
 std::string iso_time(timestamp when)
@@ -130,11 +139,18 @@ std::string shortened(std::string_view text, std::size_t columns_max)
 {
     if (columns(text) <= columns_max)
         return std::string(text);
-    std::size_t end = 0;
-    for (std::size_t room = columns_max - 1; end < text.size(); ++end)
-        if (!continues_character(text[end]) && room-- == 0)
-            break;
-    return std::string(text.substr(0, end)) + "…";
+    return std::string(first_columns(text, columns_max - 1)) + "…";
+}
+
+std::string shortened_inside(std::string_view text, std::size_t columns_max)
+{
+    const auto all = columns(text);
+    if (all <= columns_max)
+        return std::string(text);
+    const auto kept_first = columns_max / 4;
+    const auto without_end = all - (columns_max - 1 - kept_first);
+    const auto end = text.substr(first_columns(text, without_end).size());
+    return fmt::format("{}…{}", first_columns(text, kept_first), end);
 }
 
 bool is_plain_text(std::string_view bytes)

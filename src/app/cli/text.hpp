@@ -31,6 +31,9 @@ namespace posthorn::cli {
 /// Printable text that fits into so many columns; an ellipsis says that some is missing.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t columns_max);
 
+/// The same for names that differ at their ends, such as files in one folder: the middle goes.
+[[nodiscard]] std::string shortened_inside(std::string_view text, std::size_t columns_max);
+
 /// Whether the bytes are UTF-8 that a terminal shows as it is: line breaks and tabs at most.
 [[nodiscard]] bool is_plain_text(std::string_view bytes);
 

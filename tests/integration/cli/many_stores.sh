@@ -13,6 +13,10 @@ all="sqlite:$scratch/tenants/*.db"
 expect 0 stores "$all"
 out_matches 'anna.db +idle|anna.db +busy'
 out_has '3 stores, 0 failing'
+long="$scratch/a folder with a name that is longer than any column of a table can be"
+cp -r "$scratch/tenants" "$long"
+expect 0 stores "sqlite:$long/*.db"
+out_matches 'sqlite:.*….* can be/carl.db +busy'
 expect 0 stores "$all" --json
 out_matches '"name":"sqlite:[^"]*anna.db","state":"busy","breaker":"closed","backlog":1,"lag_seconds":[0-9.]+'
 out_has '"failing":0'

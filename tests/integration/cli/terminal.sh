@@ -31,6 +31,7 @@ out_matches '/s  backlog [0-9]+, oldest [0-9]+s  running 1  done [0-9]'
 out=$(still_there)
 [[ $(grep -c '^result ' <<<"$out") == 4 ]] || fail "all four results should stay on the screen"
 [[ $(grep -c 'trouble ' <<<"$out") == 4 ]] || fail "all four errors should stay on the screen"
+[[ $(grep -c '^half a line$' <<<"$out") == 4 ]] || fail "nobody should write on another's line"
 out_lacks backlog
 out_has 'ended    empty: 4 done'
 
