@@ -5,7 +5,7 @@
 #include <posthorn/error.hpp>
 #include <posthorn/idempotency.hpp>
 
-#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <fcntl.h>
 #include <fstream>
@@ -91,17 +91,11 @@ void deliver_one(store& where, const outsider_options& how, const std::string& i
     const inbound from{.source = outside_source, .id = id};
     if (how.through == "queue") {
         enqueue_inbound(where, from, {"effect", id});
-    } else if (how.through == "once") {
+    } else {
         once(where, from.source, from.id, [&](transaction& tx) {
             write_effect(tx, how, id);
             rest_for(5ms); // where it is worth being killed
         });
-    } else if (!already_processed(where, from)) { // and now others look, too
-        rest_for(20ms);
-        auto tx = where.begin();
-        write_effect(tx, how, id);
-        tx.commit();
-        mark_processed(where, from);
     }
 }
 
@@ -113,10 +107,33 @@ void in_threads(const std::function<void(int)>& work)
         all.emplace_back([&work, i] { work(i); });
 }
 
+// As an inbox is often written: whoever finds nothing goes ahead. Here all of them look before one
+// of them writes.
+void look_and_write(store& where, const outsider_options& how, const std::string& id)
+{
+    std::barrier all_have_looked(threads_each);
+    in_threads([&](int) {
+        const inbound from{.source = outside_source, .id = id};
+        const bool known = already_processed(where, from);
+        all_have_looked.arrive_and_wait();
+        if (known)
+            return;
+        auto tx = where.begin();
+        write_effect(tx, how, id);
+        tx.commit();
+        mark_processed(where, from);
+    });
+}
+
 } // namespace
 
 void deliver(store where, const outsider_options& how, const std::stop_token& stop)
 {
+    if (how.through == "looking") {
+        look_and_write(where, how, "looking-0");
+        note_file(beside(how, ".done")).add("x");
+        return;
+    }
     const note_file count(beside(how, ".count"));
     while (!stop.stop_requested()) {
         for (int id = 0; id < how.ids && !stop.stop_requested(); ++id) {

@@ -28,8 +28,8 @@ struct outsider_options {
 };
 
 /// Delivers each id so often, with several threads, one id after the other, and then once more from
-/// the first one. `.count` grows by a byte with each delivery; `.done` is there after the first
-/// round.
+/// the first one; `looking` delivers one id, with each thread once, and ends. `.count` grows by a
+/// byte with each delivery; `.done` is there after the first round.
 void deliver(store where, const outsider_options& how, const std::stop_token& stop);
 
 /// Runs a command for each key, some of them slower than its lock, over and over. What it was
