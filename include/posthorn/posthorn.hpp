@@ -13,6 +13,7 @@
 #include <posthorn/in_process.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
+#include <posthorn/leases.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
 #include <posthorn/messages.hpp>

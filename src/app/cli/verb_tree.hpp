@@ -41,6 +41,8 @@ struct requests {
     command_keys_request keys_list;
     command_key_request keys_show;
     command_key_request keys_release;
+    leases_request leases_list;
+    release_request leases_release;
     list_request dead_list;
     message_request dead_show;
     redrive_request dead_redrive;
@@ -101,6 +103,7 @@ private:
     void declare_joins();
     void declare_inbox();
     void declare_command_keys();
+    void declare_leases();
     void declare_dead_verbs();
     void declare_key_verbs(CLI::App& dead);
     static void refuse_unknown_verb(const CLI::App& parent, std::string_view typed);

@@ -70,3 +70,11 @@ SELECT COUNT(*) FROM {p}batch WHERE lease_until <= :now
 -- name: longest_transaction
 -- In seconds. Needs the PROCESS right; a large number is bad, because old versions of rows pile up meanwhile.
 SELECT CAST(COALESCE(MAX(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0) AS SIGNED) FROM information_schema.innodb_trx
+
+-- name: fences_ahead
+-- Leases whose fence is larger than the last one that was drawn.
+SELECT COUNT(*) FROM {p}lease WHERE fence >= (SELECT next_not_cached_value FROM {p}lease_fence)
+
+-- name: leases_too_long
+-- Leases that end later than they can, unless the clock was set back.
+SELECT COUNT(*) FROM {p}lease WHERE owner <> '' AND expires_at > :now + length + 1000000

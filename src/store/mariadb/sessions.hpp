@@ -11,6 +11,7 @@
 #include "store/mariadb/inbox.hpp"
 #include "store/mariadb/joins.hpp"
 #include "store/mariadb/keeper.hpp"
+#include "store/mariadb/leases.hpp"
 #include "store/mariadb/queue.hpp"
 #include "store/mariadb/reader.hpp"
 #include "store/mariadb/writer.hpp"
@@ -45,7 +46,8 @@ public:
           reader_(db),
           keeper_(db, book_),
           inbound_(inbox_, joins_, writer_, keeper_, world),
-          keys_(db)
+          keys_(db),
+          leases_(db)
     {}
 
     mariadb::writer& writer() override { return writer_; }
@@ -55,6 +57,7 @@ public:
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
     contract::key_table& command_keys() override { return keys_; }
+    contract::lease_table& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -82,6 +85,7 @@ private:
     mariadb::keeper keeper_;
     contract::inbox_book inbound_;
     mariadb::command_keys keys_;
+    mariadb::leases leases_;
 };
 
 /// A transaction of our own. A connection that is lost, or whose transaction cannot be ended, does

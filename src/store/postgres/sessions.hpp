@@ -11,6 +11,7 @@
 #include "store/postgres/inbox.hpp"
 #include "store/postgres/joins.hpp"
 #include "store/postgres/keeper.hpp"
+#include "store/postgres/leases.hpp"
 #include "store/postgres/queue.hpp"
 #include "store/postgres/reader.hpp"
 #include "store/postgres/writer.hpp"
@@ -37,7 +38,8 @@ public:
           reader_(talk_, world, front),
           keeper_(talk_, world, book_),
           inbound_(inbox_, joins_, writer_, keeper_, world),
-          keys_(talk_, world)
+          keys_(talk_, world),
+          leases_(talk_, world)
     {}
 
     postgres::writer& writer() override { return writer_; }
@@ -47,6 +49,7 @@ public:
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
     contract::key_table& command_keys() override { return keys_; }
+    contract::lease_table& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -73,6 +76,7 @@ private:
     postgres::keeper keeper_;
     contract::inbox_book inbound_;
     postgres::command_keys keys_;
+    postgres::leases leases_;
 };
 
 /// A transaction of our own.

@@ -36,6 +36,7 @@ public:
     contract::join_book& joins() override { return checked().session_base::joins(); }
     contract::inbox_book& inbox() override { return checked().session_base::inbox(); }
     contract::key_table& command_keys() override { return checked().session_base::command_keys(); }
+    sqlite::leases& leases() override { return checked().session_base::leases(); }
 
     void commit() override { contract::refuse_to_end(); }
     void rollback() override { contract::refuse_to_end(); }

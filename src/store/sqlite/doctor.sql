@@ -46,3 +46,7 @@ SELECT 20 - count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
 
 -- name: overdue_batch_count
 SELECT count(*) FROM {p}batch WHERE lease_until <= :now
+
+-- name: fences_ahead
+-- Leases whose fence is larger than the last one that was given.
+SELECT count(*) FROM {p}lease WHERE fence > coalesce((SELECT last FROM {p}lease_fence WHERE one = 1), 0)

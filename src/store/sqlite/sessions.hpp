@@ -11,6 +11,7 @@
 #include "store/sqlite/inbox.hpp"
 #include "store/sqlite/joins.hpp"
 #include "store/sqlite/keeper.hpp"
+#include "store/sqlite/leases.hpp"
 #include "store/sqlite/queue.hpp"
 #include "store/sqlite/reader.hpp"
 #include "store/sqlite/writer.hpp"
@@ -36,7 +37,8 @@ public:
           reader_(db, world),
           keeper_(db, world, book_),
           inbound_(inbox_, joins_, writer_, keeper_, world),
-          keys_(db, world)
+          keys_(db, world),
+          leases_(db, world)
     {}
 
     contract::message_writer& writer() override { return writer_; }
@@ -46,6 +48,7 @@ public:
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
     contract::key_table& command_keys() override { return keys_; }
+    sqlite::leases& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -70,6 +73,7 @@ private:
     sqlite::keeper keeper_;
     contract::inbox_book inbound_;
     sqlite::command_keys keys_;
+    sqlite::leases leases_;
 };
 
 /// A transaction of our own; `BEGIN IMMEDIATE` when it
