@@ -22,6 +22,8 @@
 #include <posthorn/publisher.hpp>
 #include <posthorn/retention.hpp>
 #include <posthorn/retry.hpp>
+#include <posthorn/schedule.hpp>
+#include <posthorn/schedules.hpp>
 #include <posthorn/selection.hpp>
 #include <posthorn/serving.hpp>
 #include <posthorn/store.hpp>

@@ -36,6 +36,7 @@ inline constexpr std::array skips{
     skip{"sqlite_memory", "interleavings.*", nobody_else},
     skip{"sqlite_memory", "join_interleavings.*", nobody_else},
     skip{"sqlite_memory", "inbox_interleavings.*", nobody_else},
+    skip{"sqlite_memory", "job_interleavings.*", nobody_else},
     skip{"sqlite_memory", "borrowed_inbox.*", nobody_else},
     skip{"sqlite_memory", "lease_interleavings.*", nobody_else},
     skip{"sqlite_memory", "waiting_for_leases.the_database_is_hardly_asked_meanwhile", nobody_else},

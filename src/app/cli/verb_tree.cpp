@@ -72,6 +72,7 @@ verb_tree::verb_tree()
     declare_inbox();
     declare_command_keys();
     declare_leases();
+    declare_jobs();
     declare_dead_verbs();
     declare_demo();
 }

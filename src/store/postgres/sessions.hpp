@@ -3,12 +3,14 @@
 
 #include "store/contract/connection_pool.hpp"
 #include "store/contract/inbox_book.hpp"
+#include "store/contract/job_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/postgres/command_keys.hpp"
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/inbox.hpp"
+#include "store/postgres/jobs.hpp"
 #include "store/postgres/joins.hpp"
 #include "store/postgres/keeper.hpp"
 #include "store/postgres/leases.hpp"
@@ -32,7 +34,10 @@ public:
           bounds_(bounds),
           joins_(talk_, world),
           inbox_(talk_, world),
-          book_(joins_, joins_, inbox_, writer_, world),
+          jobs_(talk_, world),
+          runs_(talk_, world),
+          timetable_(jobs_, runs_, joins_, writer_, reader_, world),
+          book_(joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(talk_, world, bell, book_),
           queue_(talk_, world, front, book_),
           reader_(talk_, world, front),
@@ -48,6 +53,7 @@ public:
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
+    contract::job_book& jobs() override { return timetable_; }
     contract::key_table& command_keys() override { return keys_; }
     contract::lease_table& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
@@ -69,6 +75,9 @@ private:
     const posthorn::limits& bounds_;
     postgres::joins joins_;
     postgres::inbox inbox_;
+    postgres::jobs jobs_;
+    postgres::runs runs_;
+    contract::job_book timetable_;
     contract::join_book book_;
     postgres::writer writer_;
     postgres::queue queue_;

@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 5'
+out_has 'created the tables, version 6'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":5,"version_after":5,"applied":[]}'
+out_is '{"version_before":6,"version_after":6,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":5,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases"]}'
+out_is '{"version_before":0,"version_after":6,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
@@ -56,7 +56,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 5'
+out_matches 'ok +schema version: 6'
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'
