@@ -11,5 +11,5 @@ configure_package_config_file(cmake/posthornConfig.cmake.in posthornConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/posthorn)
 write_basic_package_version_file(posthornConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/posthornConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/posthornConfigVersion.cmake"
-              cmake/FindMariaDBClient.cmake
+              cmake/FindMariaDBClient.cmake cmake/FindCctz.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/posthorn)

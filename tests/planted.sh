@@ -10,11 +10,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 filter=${1:-'*sqlite*'}
 bugs=("${@:2}")
-((${#bugs[@]})) || bugs=(2 3 4 5 25 33 38 39 40 41)
+((${#bugs[@]})) || bugs=(2 3 4 5 6 7 9 25 31 33 38 39 40 41)
 
 # suite_of BUG: the program whose tests must notice.
 suite_of() {
     case $1 in
+    6 | 7 | 9 | 31) echo leases ;;
     33 | 38 | 39 | 40 | 41) echo inbox ;;
     *) echo joins ;;
     esac

@@ -29,6 +29,13 @@ inline constexpr std::string_view correlation_sequence = "posthorn-corr-seq";
 inline constexpr std::string_view causation_id = "posthorn-causation-id";
 inline constexpr std::string_view traceparent = "traceparent"; ///< W3C Trace Context
 inline constexpr std::string_view tracestate = "tracestate";
+
+// Of the run of a scheduled job (schedules.hpp).
+inline constexpr std::string_view job = "posthorn-job";
+inline constexpr std::string_view job_nominal = "posthorn-job-nominal"; ///< 2027-03-28T01:00:00Z
+inline constexpr std::string_view job_kind = "posthorn-job-kind";
+inline constexpr std::string_view job_covers = "posthorn-job-covers"; ///< how many instants
+inline constexpr std::string_view execution = "posthorn-execution";
 } // namespace header
 
 /// How a scope begins.

@@ -28,6 +28,10 @@ public:
     /// The clock for waits and time-outs: it never jumps.
     [[nodiscard]] virtual monotonic_time monotonic() const = 0;
 
+    /// The same, but it also runs while the machine sleeps: how long somebody may think to hold
+    /// what others are waiting for.
+    [[nodiscard]] virtual monotonic_time since_boot() const { return monotonic(); }
+
     /// Lets the calling thread rest for about `length`.
     virtual void pause(duration length) const = 0;
 };

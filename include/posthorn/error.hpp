@@ -24,6 +24,7 @@ enum class error_code {
     connection_lost,  ///< the server went away
     unavailable,      ///< the server or file cannot be reached
     unsupported,      ///< this build or engine cannot do it
+    lease_lost,       ///< somebody else may have the lease by now
     internal,         ///< a bug: please report it
 };
 

@@ -60,6 +60,9 @@ using message_id = strong_id<struct message_id_tag>;
 /// Names one join (joins.hpp).
 using join_id = strong_id<struct join_id_tag>;
 
+/// Names one execution of a scheduled job (schedules.hpp).
+using execution_id = strong_id<struct execution_id_tag>;
+
 /// A number that grows with every claim; what an older one settles changes nothing.
 enum class fence : std::int64_t {};
 

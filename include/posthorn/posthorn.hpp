@@ -13,6 +13,7 @@
 #include <posthorn/in_process.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
+#include <posthorn/leases.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
 #include <posthorn/messages.hpp>
@@ -21,6 +22,8 @@
 #include <posthorn/publisher.hpp>
 #include <posthorn/retention.hpp>
 #include <posthorn/retry.hpp>
+#include <posthorn/schedule.hpp>
+#include <posthorn/schedules.hpp>
 #include <posthorn/selection.hpp>
 #include <posthorn/serving.hpp>
 #include <posthorn/store.hpp>

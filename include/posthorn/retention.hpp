@@ -22,6 +22,12 @@ struct retention {
     /// How long the inbox remembers what is done; only then can it be done again.
     duration inbox = std::chrono::hours{24 * 30};
 
+    /// Leases that nobody has had for so long are removed; their fences grow all the same.
+    duration leases = std::chrono::hours{24 * 30};
+
+    /// How long executions of jobs are kept after their end.
+    duration executions = std::chrono::hours{24 * 30};
+
     /// How many messages one transaction removes; small, so that no lock is held for long.
     std::size_t batch = 500;
 };
@@ -33,6 +39,8 @@ struct cleaning_report {
     std::size_t joins = 0; ///< and their members: rows in all
     std::size_t inbox = 0;
     std::size_t command_keys = 0; ///< that had expired
+    std::size_t leases = 0;       ///< that nobody had
+    std::size_t executions = 0;
 };
 
 /// Removes what has outlived its retention, batch by batch, until nothing is left to remove

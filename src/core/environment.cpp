@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <pthread.h>
 #include <sys/random.h>
 #include <thread>
@@ -26,6 +27,14 @@ public:
     monotonic_time monotonic() const override
     {
         return std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
+    }
+
+    monotonic_time since_boot() const override
+    {
+        timespec read{};
+        clock_gettime(CLOCK_BOOTTIME, &read);
+        return monotonic_time{std::chrono::duration_cast<duration>(
+            std::chrono::seconds{read.tv_sec} + std::chrono::nanoseconds{read.tv_nsec})};
     }
 
     void pause(duration length) const override { std::this_thread::sleep_for(length); }

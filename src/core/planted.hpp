@@ -18,8 +18,16 @@ inline constexpr bool counts_the_lost = planted_bug == 3;
 inline constexpr bool continues_twice = planted_bug == 4;
 /// 5: what waits for a join is tried until it dies
 inline constexpr bool waits_by_trying = planted_bug == 5;
+/// 6: all threads of a process take leases in the same name
+inline constexpr bool shares_its_token = planted_bug == 6;
+/// 7: renewals are spread over seconds, whatever the length of the lease
+inline constexpr bool renews_when_it_likes = planted_bug == 7;
+/// 9: whoever has led believes that it leads until it hears otherwise
+inline constexpr bool believes_for_ever = planted_bug == 9;
 /// 25: a member that was called off is never counted
 inline constexpr bool forgets_the_called_off = planted_bug == 25;
+/// 31: leases are judged by a clock that people can set
+inline constexpr bool leases_by_the_wall_clock = planted_bug == 31;
 /// 33: the key of a command whose holder died stays locked for as long as results are kept
 inline constexpr bool locks_for_ever = planted_bug == 33;
 /// 38: whoever comes back late completes a command that somebody else has taken over

@@ -75,18 +75,22 @@ public:
     }
 
 private:
-    // A handler may pass on the headers of what it handles, and a publisher may have numbered that:
-    // the number is not that of the new message. Nothing: there is none.
+    // A handler may pass on the headers of what it handles, and a publisher may have numbered that,
+    // or it is the run of a job: neither is true of the new message. Nothing: there is none of
+    // them.
     [[nodiscard]] std::optional<headers> without_number(const to_check& each) const
     {
-        if (!scope_ || scope_->cause().empty() || each.own != nullptr)
+        if (!scope_ || scope_->cause().empty())
             return std::nullopt;
         const auto& given = each.how.headers;
-        const auto found = given.find(std::string(header::correlation_sequence));
-        if (found == given.end())
+        const auto is_of_another = [&](const headers::value_type& one) {
+            return (each.own == nullptr && one.first == header::correlation_sequence) ||
+                   one.first.starts_with(header::job) || one.first == header::execution;
+        };
+        if (std::ranges::none_of(given, is_of_another))
             return std::nullopt;
         auto rest = given;
-        rest.erase(found->first);
+        std::erase_if(rest, is_of_another);
         return rest;
     }
 

@@ -4,8 +4,10 @@
 #include "runtime/outbox_source.hpp"
 #include "runtime/rounds.hpp"
 #include "runtime/turns.hpp"
+#include "schedules/firing.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/joins.hpp>
+#include <posthorn/schedules.hpp>
 #include <posthorn/worker.hpp>
 
 #include <fmt/format.h>
@@ -76,6 +78,11 @@ struct worker::state {
                                                  [](const delivery_view& which, transaction& tx) {
                                                      return runtime::handle_join_wait(which, tx);
                                                  })});
+        table->add_built_in(
+            job_tick_topic,
+            {runtime::any_handler::transactional([](const delivery_view& which, transaction& tx) {
+                return schedules::handle_tick(tx, which.id(), which.payload());
+            })});
     }
 
     std::shared_ptr<const worker_options> options;

@@ -22,6 +22,7 @@ public:
     [[nodiscard]] timestamp now() const override { return of_the_test_.now(); }
     [[nodiscard]] std::optional<timestamp> database_time() const override { return now(); }
     [[nodiscard]] monotonic_time monotonic() const override { return real_->monotonic(); }
+    [[nodiscard]] monotonic_time since_boot() const override { return of_the_test_.since_boot(); }
     void pause(duration length) const override { real_->pause(length); }
 
 private:

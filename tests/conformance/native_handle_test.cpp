@@ -156,6 +156,8 @@ public:
     contract::join_book& joins() override { throw std::logic_error("not this one"); }
     contract::inbox_book& inbox() override { throw std::logic_error("not this one"); }
     contract::key_table& command_keys() override { throw std::logic_error("not this one"); }
+    contract::lease_table& leases() override { throw std::logic_error("not this one"); }
+    contract::job_book& jobs() override { throw std::logic_error("not this one"); }
     contract::settlement_follower& follower() override { throw std::logic_error("not this one"); }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }

@@ -203,12 +203,14 @@ exit_status clean(const clean_request& what, output& to)
                {"dedup_keys", removed.dedup_keys},
                {"join_rows", removed.joins},
                {"inbox", removed.inbox},
-               {"command_keys", removed.command_keys}},
-              fmt::format("removed {}, {}, {}, {} of joins, {} of the inbox and {} of commands",
+               {"command_keys", removed.command_keys},
+               {"leases", removed.leases}},
+              fmt::format("removed {}, {}, {}, {} of joins, {} of the inbox, {} of commands and {}",
                           counted(removed.finished, "finished message"),
                           counted(removed.dead, "dead message"),
                           counted(removed.dedup_keys, "dedup key"), counted(removed.joins, "row"),
-                          counted(removed.inbox, "row"), counted(removed.command_keys, "key")));
+                          counted(removed.inbox, "row"), counted(removed.command_keys, "key"),
+                          counted(removed.leases, "lease")));
     return exit_status::success;
 }
 

@@ -1,4 +1,5 @@
 // The verb `trace`: a correlation as a tree of what caused what.
+#include "app/cli/job_requests.hpp"
 #include "app/cli/progress.hpp"
 #include "app/cli/record_view.hpp"
 #include "app/cli/text.hpp"
@@ -93,7 +94,14 @@ void print_tree(const message_trace& found, output& to)
     }
 }
 
-ordered_json as_json(const message_trace& found)
+// A correlation that is an execution of a job begins with it.
+std::optional<execution_record> execution_of(store& where, const message_trace& found)
+{
+    const auto id = execution_id::parse(found.correlation_id);
+    return id ? find_execution(where, *id) : std::nullopt;
+}
+
+ordered_json as_json(const message_trace& found, const std::optional<execution_record>& run)
 {
     auto list = ordered_json::array();
     for (const auto& each : found.messages) {
@@ -105,6 +113,7 @@ ordered_json as_json(const message_trace& found)
         list.push_back(std::move(next));
     }
     return {{"correlation", found.correlation_id},
+            {"execution", run ? execution_as_json(*run) : ordered_json()},
             {"messages", std::move(list)},
             {"since", found.since ? ordered_json(iso_time(*found.since)) : ordered_json()},
             {"complete", found.complete}};
@@ -132,10 +141,14 @@ exit_status trace(const trace_request& what, output& to)
                     fmt::format("no message since {} belongs to '{}'; --since looks further back",
                                 iso_time(found.since.value_or(timestamp{})),
                                 printable(what.correlation)));
-    if (to.json())
-        to.document(as_json(found));
-    else
+    const auto run = execution_of(where, found);
+    if (to.json()) {
+        to.document(as_json(found, run));
+    } else {
+        if (run)
+            to.line(execution_in_words(*run));
         print_tree(found, to);
+    }
     if (!found.complete)
         to.note(fmt::format("there are more than {}: --limit", what.limit));
     return exit_status::success;

@@ -2,6 +2,7 @@
 #include "app/cli/values.hpp"
 
 #include "app/cli/text.hpp"
+#include "core/job.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -63,6 +64,44 @@ key_state read_key_state(std::string_view text)
                 fmt::format("'{}' is not a state of keys; those are in-progress, completed and "
                             "failed",
                             printable(text)));
+}
+
+misfire read_misfire(std::string_view text)
+{
+    if (const auto policy = parse_misfire(text))
+        return *policy;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is unknown; missed runs can skip, fire-once or catch-up",
+                            printable(text)));
+}
+
+overlap read_overlap(std::string_view text)
+{
+    if (const auto policy = parse_overlap(text))
+        return *policy;
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is unknown; runs beside others can skip, queue or allow",
+                            printable(text)));
+}
+
+execution_state read_execution_state(std::string_view text)
+{
+    for (int i = 0; i <= static_cast<int>(execution_state::coalesced); ++i)
+        if (to_string(static_cast<execution_state>(i)) == text)
+            return static_cast<execution_state>(i);
+    throw error(error_code::invalid_argument,
+                fmt::format("'{}' is not a state of executions; those are waiting, enqueued, "
+                            "running, done, failed, cancelled, skipped and coalesced",
+                            printable(text)));
+}
+
+timestamp read_time(std::string_view text)
+{
+    if (const auto when = core::parse_iso(text))
+        return *when;
+    throw error(
+        error_code::invalid_argument,
+        fmt::format("'{}' is not a time; one is written 2027-03-28T01:00:00Z", printable(text)));
 }
 
 bool read_dash(std::string_view text)

@@ -7,6 +7,7 @@
 #include <posthorn/joins.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_state.hpp>
+#include <posthorn/schedules.hpp>
 
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ namespace posthorn::cli {
 [[nodiscard]] join_state read_join_state(std::string_view text);
 [[nodiscard]] inbox_state read_inbox_state(std::string_view text);
 [[nodiscard]] key_state read_key_state(std::string_view text);
+[[nodiscard]] misfire read_misfire(std::string_view text);
+[[nodiscard]] overlap read_overlap(std::string_view text);
+[[nodiscard]] execution_state read_execution_state(std::string_view text);
+
+/// 2027-03-28T01:00:00Z
+[[nodiscard]] timestamp read_time(std::string_view text);
 
 /// Takes `-` only, which stands for standard input.
 [[nodiscard]] bool read_dash(std::string_view text);

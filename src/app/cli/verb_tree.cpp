@@ -71,6 +71,8 @@ verb_tree::verb_tree()
     declare_joins();
     declare_inbox();
     declare_command_keys();
+    declare_leases();
+    declare_jobs();
     declare_dead_verbs();
     declare_demo();
 }
@@ -373,6 +375,43 @@ void verb_tree::declare_joins()
               "nothing to redrive, no such join, or the store failed"},
              asked_.joins_redrive, &cli::redrive_one_join);
     add_join(redrive, asked_.joins_redrive.id);
+}
+
+void verb_tree::declare_leases()
+{
+    group_ = "Leases";
+    auto& leases = *root_.add_subcommand("leases", "see who holds what, and free it");
+    leases.group(group_);
+    leases.require_subcommand(1);
+    leases.footer("Example:\n"
+                  "  posthorn leases list sqlite:orders.db --held\n"
+                  "  posthorn leases release sqlite:orders.db reindex --fence 7\n\n"
+                  "Exit codes: 0 success, 1 failure, 2 wrong usage.");
+    auto& list = verb(leases,
+                      {"list", "list leases by their names",
+                       "  posthorn leases list sqlite:orders.db\n"
+                       "  posthorn leases list sqlite:orders.db --held --limit 10"},
+                      asked_.leases_list, &cli::list_of_leases);
+    auto& filter = asked_.leases_list.filter;
+    list.add_flag("--held", filter.held, "only those that somebody has");
+    list.add_option("--limit", filter.limit, "at most so many (default 100)")
+        ->check(CLI::Range(1, 100'000).description(""))
+        ->type_name("N");
+    list.add_option("--after", filter.after, "go on behind this name")->type_name("NAME");
+
+    auto& release = verb(leases,
+                         {"release", "take a lease from whoever has it",
+                          "  posthorn leases release sqlite:orders.db reindex\n"
+                          "  posthorn leases release sqlite:orders.db reindex --fence 7",
+                          "nobody has the lease, or the store failed"},
+                         asked_.leases_release, &cli::release_lease);
+    release.add_option("NAME", asked_.leases_release.name, "the lease's name")
+        ->required()
+        ->type_name("");
+    release
+        .add_option("--fence", asked_.leases_release.fence, "only from the holder with this fence")
+        ->check(CLI::PositiveNumber.description(""))
+        ->type_name("N");
 }
 
 void verb_tree::declare_demo()

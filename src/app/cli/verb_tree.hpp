@@ -2,6 +2,7 @@
 // of verbs.hpp; the verbs themselves live beside this file.
 #pragma once
 
+#include "app/cli/job_requests.hpp"
 #include "app/cli/options.hpp"
 #include "app/cli/verbs.hpp"
 
@@ -41,6 +42,9 @@ struct requests {
     command_keys_request keys_list;
     command_key_request keys_show;
     command_key_request keys_release;
+    leases_request leases_list;
+    release_request leases_release;
+    requests_of_jobs jobs;
     list_request dead_list;
     message_request dead_show;
     redrive_request dead_redrive;
@@ -101,6 +105,11 @@ private:
     void declare_joins();
     void declare_inbox();
     void declare_command_keys();
+    void declare_leases();
+    void declare_jobs();
+    void declare_add_job(CLI::App& jobs);
+    void declare_job_times(CLI::App& jobs);
+    void declare_timers();
     void declare_dead_verbs();
     void declare_key_verbs(CLI::App& dead);
     static void refuse_unknown_verb(const CLI::App& parent, std::string_view typed);

@@ -6,6 +6,7 @@
 #include <posthorn/idempotency.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
+#include <posthorn/leases.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/messages.hpp>
 #include <posthorn/retention.hpp>
@@ -180,6 +181,18 @@ struct command_key_request : store_request {
 exit_status list_command_keys(const command_keys_request& what, output& to);
 exit_status show_command_key(const command_key_request& what, output& to);
 exit_status release_command_key(const command_key_request& what, output& to);
+
+struct leases_request : store_request {
+    lease_filter filter;
+};
+
+struct release_request : store_request {
+    std::string name;
+    std::optional<std::int64_t> fence; ///< only from this holder
+};
+
+exit_status list_of_leases(const leases_request& what, output& to);
+exit_status release_lease(const release_request& what, output& to);
 
 /// Which dead messages an operator means: one of them, those that match, or really all.
 struct dead_selection {

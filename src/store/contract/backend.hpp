@@ -3,6 +3,7 @@
 
 #include "store/contract/bell.hpp"
 #include "store/contract/key_table.hpp"
+#include "store/contract/lease_desk.hpp"
 #include "store/contract/message_queue.hpp"
 #include "store/contract/message_writer.hpp"
 #include "store/contract/outlook.hpp"
@@ -35,6 +36,9 @@ public:
 
     /// A reservation in a transaction of its own; one round trip where the server allows it.
     virtual reserved_key reserve(const key_request& what);
+
+    /// Where leases are granted. Lifetime: that of the backend.
+    virtual lease_desk& leases() = 0;
 
     /// What an idle worker has to know; one round trip where the server allows it.
     virtual contract::outlook outlook();

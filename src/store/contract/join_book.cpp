@@ -115,6 +115,7 @@ void join_book::count(std::span<const ended_message> which)
     auto rows = table_.rows_of(seqs);
     if constexpr (!core::forgets_the_inbox)
         tell_inbox(rows, which);
+    jobs_.ended(rows, which);
     std::erase_if(rows, [](const join_row& row) { return !concerns_its_join(row); });
     if (rows.empty())
         return;
@@ -194,6 +195,7 @@ void join_book::came_back(std::span<const std::int64_t> positions)
             from_outside.push_back(row.seq);
     if (!from_outside.empty())
         inbox_.follow(from_outside, inbox_state::seen);
+    jobs_.came_back(rows);
     std::erase_if(rows, [&](const join_row& row) { return !has_failed(row); });
     if (rows.empty())
         return;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "store/contract/inbox_table.hpp"
+#include "store/contract/job_book.hpp"
 #include "store/contract/join_table.hpp"
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/message_writer.hpp"
@@ -21,9 +22,9 @@ namespace posthorn::contract {
 
 class join_book final : public settlement_follower {
 public:
-    join_book(join_table& table, join_reader& reader, inbox_table& inbox, message_writer& writer,
-              const posthorn::environment& world)
-        : table_(table), reader_(reader), inbox_(inbox), writer_(writer), world_(world)
+    join_book(join_table& table, join_reader& reader, inbox_table& inbox, job_book& jobs,
+              message_writer& writer, const posthorn::environment& world)
+        : table_(table), reader_(reader), inbox_(inbox), jobs_(jobs), writer_(writer), world_(world)
     {}
 
     void ended(std::span<const ended_message> which) override;
@@ -68,6 +69,7 @@ private:
     join_table& table_;
     join_reader& reader_;
     inbox_table& inbox_;
+    job_book& jobs_;
     message_writer& writer_;
     const posthorn::environment& world_;
     bool gathering_ = false;

@@ -20,6 +20,8 @@ enum class join_role : std::int64_t {
     deadline = 1, ///< it never runs; when it expires, the join has failed
     waiter = 2,   ///< it runs when the join has ended
     inbox = 3,    ///< of no join: the inbox remembers how it ended; the join's number is 0
+    run = 4,      ///< of no join: the run of a job
+    tick = 5,     ///< of no join: it waits for a job's next instant
 };
 
 /// A join's row for one message.

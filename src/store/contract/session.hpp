@@ -13,7 +13,9 @@ class message_keeper;
 class settlement_follower;
 class join_book;
 class inbox_book;
+class job_book;
 class key_table;
+class lease_table;
 
 class session {
 public:
@@ -26,6 +28,8 @@ public:
     virtual join_book& joins() = 0;
     virtual inbox_book& inbox() = 0;
     virtual key_table& command_keys() = 0;
+    virtual lease_table& leases() = 0;
+    virtual job_book& jobs() = 0;
 
     /// Who follows the ends of messages; the parts of this session tell it by themselves.
     virtual settlement_follower& follower() = 0;

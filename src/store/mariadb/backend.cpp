@@ -53,7 +53,8 @@ auto until_reached(const environment& world, Work&& work)
 backend::backend(settings where, const store_options& options)
     : where_(std::move(where)),
       options_(options),
-      connections_(where_.pool, where_.lock_timeout, [this] { return connect(where_); })
+      connections_(where_.pool, where_.lock_timeout, [this] { return connect(where_); }),
+      leases_([this](const std::function<void(connection&)>& work) { on_any(work); })
 {
     // A store that cannot be used says so when it is opened, not at the first message.
     const auto first = connections_.take();
@@ -93,6 +94,11 @@ auto backend::ask(Question&& question)
             throw;
         }
     });
+}
+
+void backend::on_any(const std::function<void(connection&)>& work)
+{
+    ask([&](connection& db) { work(db); });
 }
 
 // A worker that has nothing to do looks, in one statement that locks nothing.

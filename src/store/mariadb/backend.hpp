@@ -5,6 +5,7 @@
 #include "store/mariadb/sessions.hpp"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 namespace posthorn::mariadb {
@@ -17,6 +18,7 @@ public:
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
     contract::reserved_key reserve(const contract::key_request& what) override;
+    contract::lease_desk& leases() override { return leases_; }
     contract::outlook outlook() override;
     std::unique_ptr<contract::bell> make_bell() override;
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
@@ -28,12 +30,14 @@ private:
     std::unique_ptr<owned_session> session_for(owned_session::purpose why);
     template <typename Question>
     auto ask(Question&& question);
+    void on_any(const std::function<void(connection&)>& work);
 
     settings where_;
     store_options options_;
     pool connections_;
     shared_hints hints_;
     std::atomic<bool> was_idle_ = false; ///< the last claim found nothing
+    lease_desk leases_;
 };
 
 } // namespace posthorn::mariadb

@@ -69,6 +69,11 @@ public:
                                      "somebody changed rows by hand");
         expect_no<sql::parked_astray>("parked messages", "rows of parked messages disagree",
                                       "somebody changed rows by hand");
+        expect_no<sql::fences_ahead>("fences",
+                                     "leases have larger fences than the next one to be given",
+                                     "set the sequence lease_fence behind the largest of them");
+        expect_none(leases_too_long(), "leases", "leases end later than they can",
+                    "the server's clock was set back: `posthorn leases release` frees them");
         look_at_accounts();
         look_at_clock(from_the_future(),
                       "the server's clock was set back: check time synchronisation");
@@ -161,6 +166,16 @@ private:
         using statement = sql::from_the_future;
         auto row = db_.use(statement::text);
         row.bind(statement::limit_time, db_.now() + std::chrono::minutes{1});
+        row.step();
+        return row.integer(0);
+    }
+
+    std::int64_t leases_too_long()
+    {
+        using statement = sql::leases_too_long;
+        const auto now = db_.now();
+        auto row = db_.use(statement::text);
+        row.bind(statement::now, now);
         row.step();
         return row.integer(0);
     }

@@ -49,10 +49,11 @@ SELECT COUNT(*) FROM {p}inbox i
 SELECT COUNT(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) t WHERE t.created_at > :limit_time
 
 -- name: missing_indexes
-SELECT 11 - COUNT(DISTINCT index_name) FROM information_schema.statistics
+SELECT 19 - COUNT(DISTINCT index_name) FROM information_schema.statistics
  WHERE table_schema = DATABASE() AND seq_in_index = 1 AND index_name IN
     ('{p}queue_claim', '{p}queue_place', '{p}queue_expiry', '{p}queue_key', '{p}batch_lease', '{p}dedup_expiry',
-     '{p}inbox_id', '{p}inbox_seq', '{p}inbox_state', '{p}command_key_expiry')
+     '{p}inbox_id', '{p}inbox_seq', '{p}inbox_state', '{p}command_key_expiry', '{p}job_name', '{p}job_tick',
+     '{p}job_run_instant', '{p}job_run_id', '{p}job_run_job', '{p}job_run_seq', '{p}job_run_open', '{p}job_run_ended')
     OR (table_schema = DATABASE() AND seq_in_index = 1 AND table_name = '{p}ready' AND index_name = 'PRIMARY')
 
 -- name: other_engines
@@ -70,3 +71,11 @@ SELECT COUNT(*) FROM {p}batch WHERE lease_until <= :now
 -- name: longest_transaction
 -- In seconds. Needs the PROCESS right; a large number is bad, because old versions of rows pile up meanwhile.
 SELECT CAST(COALESCE(MAX(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0) AS SIGNED) FROM information_schema.innodb_trx
+
+-- name: fences_ahead
+-- Leases whose fence is larger than the last one that was drawn.
+SELECT COUNT(*) FROM {p}lease WHERE fence >= (SELECT next_not_cached_value FROM {p}lease_fence)
+
+-- name: leases_too_long
+-- Leases that end later than they can, unless the clock was set back.
+SELECT COUNT(*) FROM {p}lease WHERE owner <> '' AND expires_at > :now + length + 1000000

@@ -3,14 +3,17 @@
 
 #include "store/contract/connection_pool.hpp"
 #include "store/contract/inbox_book.hpp"
+#include "store/contract/job_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/mariadb/command_keys.hpp"
 #include "store/mariadb/connection.hpp"
 #include "store/mariadb/inbox.hpp"
+#include "store/mariadb/jobs.hpp"
 #include "store/mariadb/joins.hpp"
 #include "store/mariadb/keeper.hpp"
+#include "store/mariadb/leases.hpp"
 #include "store/mariadb/queue.hpp"
 #include "store/mariadb/reader.hpp"
 #include "store/mariadb/writer.hpp"
@@ -39,13 +42,17 @@ public:
           bounds_(bounds),
           joins_(db, how),
           inbox_(db),
-          book_(joins_, joins_, inbox_, writer_, world),
+          jobs_(db),
+          runs_(db),
+          timetable_(jobs_, runs_, joins_, writer_, reader_, world),
+          book_(joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(db, book_),
           queue_(db, front, &book_),
           reader_(db),
           keeper_(db, book_),
           inbound_(inbox_, joins_, writer_, keeper_, world),
-          keys_(db)
+          keys_(db),
+          leases_(db)
     {}
 
     mariadb::writer& writer() override { return writer_; }
@@ -54,7 +61,9 @@ public:
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
+    contract::job_book& jobs() override { return timetable_; }
     contract::key_table& command_keys() override { return keys_; }
+    contract::lease_table& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -75,6 +84,9 @@ private:
     const posthorn::limits& bounds_;
     mariadb::joins joins_;
     mariadb::inbox inbox_;
+    mariadb::jobs jobs_;
+    mariadb::runs runs_;
+    contract::job_book timetable_;
     contract::join_book book_;
     mariadb::writer writer_;
     mariadb::queue queue_;
@@ -82,6 +94,7 @@ private:
     mariadb::keeper keeper_;
     contract::inbox_book inbound_;
     mariadb::command_keys keys_;
+    mariadb::leases leases_;
 };
 
 /// A transaction of our own. A connection that is lost, or whose transaction cannot be ended, does

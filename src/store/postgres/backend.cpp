@@ -1,6 +1,7 @@
 // Opening a PostgreSQL store, and connecting again when the server comes back.
 #include "store/postgres/backend.hpp"
 
+#include "store/postgres/lease_bell.hpp"
 #include "store/postgres/listening_bell.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/postgres/statements.hpp"
@@ -38,7 +39,12 @@ backend::backend(location where, const store_options& options,
       doorbell_(where_.pooler == location::pooling::none ? nullptr
                                                          : std::make_shared<contract::doorbell>()),
       shared_(std::move(shared)),
-      pool_(where_.pool, where_.lock_timeout, [this] { return connect(); })
+      pool_(where_.pool, where_.lock_timeout, [this] { return connect(); }),
+      leases_(
+          {.run = [this](const auto& which, const auto& with) { return run_alone(which, with); },
+           .bell = [this](std::string_view name) { return make_lease_bell(name); },
+           .ring = [this] { released_->ring(); }},
+          options_.environment)
 {
     // A store that cannot be used says so when it is opened, not at the first message.
     auto first = take();
@@ -173,17 +179,46 @@ contract::outlook backend::outlook()
     }
 }
 
+// A statement that commits by itself; behind a pooler it brings its settings along.
+rows backend::run_alone(const contract::named_statement& which, const arguments& with)
+{
+    auto turn = take();
+    try {
+        std::vector<step> steps;
+        if (const auto* settings = turn->local_settings())
+            steps.push_back({sql::set_locally::text, *settings});
+        steps.push_back({which, with});
+        auto answers = turn->run_all(steps, commit_sent::yes);
+        return std::move(answers.back());
+    } catch (...) {
+        leave_clean(connections(), turn);
+        throw;
+    }
+}
+
+// A sleeper must not hang on a server that is gone without a word.
+location backend::where_to_listen() const
+{
+    auto where = where_;
+    if (where.conninfo.find("tcp_user_timeout=") == std::string::npos)
+        where.conninfo += fmt::format("{}tcp_user_timeout=5000",
+                                      where.conninfo.find('?') == std::string::npos ? '?' : '&');
+    return where;
+}
+
 // Behind a pooler nobody can listen: what is enqueued here wakes at once, all else is looked for.
 std::unique_ptr<contract::bell> backend::make_bell()
 {
     if (doorbell_)
         return std::make_unique<contract::polling_bell>(doorbell_, contract::pace_of_statements);
-    auto where = where_;
-    // A sleeper must not hang on a server that is gone without a word.
-    if (where.conninfo.find("tcp_user_timeout=") == std::string::npos)
-        where.conninfo += fmt::format("{}tcp_user_timeout=5000",
-                                      where.conninfo.find('?') == std::string::npos ? '?' : '&');
-    return std::make_unique<listening_bell>(std::move(where), options_.environment);
+    return std::make_unique<listening_bell>(where_to_listen(), options_.environment);
+}
+
+std::unique_ptr<contract::bell> backend::make_lease_bell(std::string_view name) const
+{
+    if (doorbell_)
+        return std::make_unique<contract::polling_bell>(released_, contract::pace_of_statements);
+    return std::make_unique<lease_bell>(where_to_listen(), options_.environment, std::string(name));
 }
 
 store open(std::string_view url, const store_options& options)

@@ -42,6 +42,7 @@ public:
                                    std::span<const contract::decided> what,
                                    bool keep_done) override;
     contract::reserved_key reserve(const contract::key_request& what) override;
+    contract::lease_desk& leases() override { return leases_; }
     contract::outlook outlook() override;
     std::unique_ptr<contract::bell> make_bell() override;
 
@@ -53,6 +54,9 @@ private:
     [[nodiscard]] postgres::pool& connections() { return shared_ ? shared_->pool : pool_; }
     [[nodiscard]] postgres::pool::turn take();
     owned_session own_session();
+    [[nodiscard]] location where_to_listen() const;
+    rows run_alone(const contract::named_statement& which, const arguments& with);
+    [[nodiscard]] std::unique_ptr<contract::bell> make_lease_bell(std::string_view name) const;
 
     location where_;
     store_options options_;
@@ -62,6 +66,10 @@ private:
     std::shared_ptr<shared_connections> shared_; ///< with other schemas
     std::atomic<std::uint64_t> seen_opened_ = 0;
     postgres::pool pool_; ///< unless they are shared
+
+    // Rung by releases in this process, for those who cannot listen.
+    std::shared_ptr<contract::doorbell> released_ = std::make_shared<contract::doorbell>();
+    lease_desk leases_;
 };
 
 } // namespace posthorn::postgres

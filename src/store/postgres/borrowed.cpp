@@ -45,7 +45,9 @@ public:
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
     contract::join_book& joins() override { return checked().session_base::joins(); }
     contract::inbox_book& inbox() override { return checked().session_base::inbox(); }
+    contract::job_book& jobs() override { return checked().session_base::jobs(); }
     contract::key_table& command_keys() override { return checked().session_base::command_keys(); }
+    contract::lease_table& leases() override { return checked().session_base::leases(); }
 
     PGconn* native() override { return checked().session_base::native(); }
 

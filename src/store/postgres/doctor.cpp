@@ -63,6 +63,11 @@ public:
                                      "somebody changed rows by hand");
         expect_no<sql::left_behind>("mark", "messages wait where no claim looks",
                                     "set the column low of the table mark to 0");
+        expect_no<sql::fences_ahead>("fences",
+                                     "leases have larger fences than the next one to be given",
+                                     "set the sequence lease_fence to the largest of them");
+        expect_none(number_now<sql::leases_too_long>(), "leases", "leases end later than they can",
+                    "the server's clock was set back: `posthorn leases release` frees them");
         look_at_clock(number_now<sql::from_the_future>(),
                       "the server's clock was set back: check time synchronisation");
         look_at_transactions();

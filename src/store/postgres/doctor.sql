@@ -49,3 +49,11 @@ SELECT count(*) FROM {p}batch WHERE lease_until <= {p}clock(:now::bigint)
 -- Seconds since the oldest transaction of this database that may hold back the clean-up of dead rows began.
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start))::bigint, 0) FROM pg_stat_activity
  WHERE datname = current_database() AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
+
+-- name: fences_ahead
+-- Leases whose fence is larger than the last one that was drawn.
+SELECT count(*) FROM {p}lease WHERE fence > (SELECT last_value FROM {p}lease_fence)
+
+-- name: leases_too_long
+-- Leases that end later than they can, unless the clock was set back.
+SELECT count(*) FROM {p}lease WHERE owner <> '' AND expires_at > {p}clock(:now::bigint) + length + 1000000

@@ -3,14 +3,17 @@
 
 #include "store/contract/connection_pool.hpp"
 #include "store/contract/inbox_book.hpp"
+#include "store/contract/job_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/postgres/command_keys.hpp"
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/inbox.hpp"
+#include "store/postgres/jobs.hpp"
 #include "store/postgres/joins.hpp"
 #include "store/postgres/keeper.hpp"
+#include "store/postgres/leases.hpp"
 #include "store/postgres/queue.hpp"
 #include "store/postgres/reader.hpp"
 #include "store/postgres/writer.hpp"
@@ -31,13 +34,17 @@ public:
           bounds_(bounds),
           joins_(talk_, world),
           inbox_(talk_, world),
-          book_(joins_, joins_, inbox_, writer_, world),
+          jobs_(talk_, world),
+          runs_(talk_, world),
+          timetable_(jobs_, runs_, joins_, writer_, reader_, world),
+          book_(joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(talk_, world, bell, book_),
           queue_(talk_, world, front, book_),
           reader_(talk_, world, front),
           keeper_(talk_, world, book_),
           inbound_(inbox_, joins_, writer_, keeper_, world),
-          keys_(talk_, world)
+          keys_(talk_, world),
+          leases_(talk_, world)
     {}
 
     postgres::writer& writer() override { return writer_; }
@@ -46,7 +53,9 @@ public:
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
+    contract::job_book& jobs() override { return timetable_; }
     contract::key_table& command_keys() override { return keys_; }
+    contract::lease_table& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -66,6 +75,9 @@ private:
     const posthorn::limits& bounds_;
     postgres::joins joins_;
     postgres::inbox inbox_;
+    postgres::jobs jobs_;
+    postgres::runs runs_;
+    contract::job_book timetable_;
     contract::join_book book_;
     postgres::writer writer_;
     postgres::queue queue_;
@@ -73,6 +85,7 @@ private:
     postgres::keeper keeper_;
     contract::inbox_book inbound_;
     postgres::command_keys keys_;
+    postgres::leases leases_;
 };
 
 /// A transaction of our own.

@@ -58,23 +58,34 @@ backend::backend(location where, const store_options& options)
       writers_(1, where_.settings.busy_timeout,
                [this] { return where_.in_memory() ? connect_to_memory(where_) : connect(where_); }),
       readers_(reading_connections_max, where_.settings.busy_timeout,
-               [this] { return connect_for_reading(where_); })
+               [this] { return connect_for_reading(where_); }),
+      leases_({.session = [this](owned_session::purpose why) { return session_for(why); },
+               .bell =
+                   [this](std::shared_ptr<contract::doorbell> here) {
+                       return bell_of(std::move(here), std::chrono::milliseconds{100});
+                   }})
 {
     // A store that cannot be used says so when it is opened, not at the first message.
     const auto first = writers_.take();
 }
 
+std::unique_ptr<owned_session> backend::session_for(owned_session::purpose why)
+{
+    if (why == owned_session::purpose::write)
+        return std::make_unique<owned_session>(writers_.take(), why, options_.environment,
+                                               options_.limits, doorbell_.get());
+    return std::make_unique<owned_session>(where_.in_memory() ? writers_.take() : readers_.take(),
+                                           why, options_.environment, options_.limits);
+}
+
 std::unique_ptr<contract::session> backend::begin()
 {
-    return std::make_unique<owned_session>(writers_.take(), owned_session::purpose::write,
-                                           options_.environment, options_.limits, doorbell_.get());
+    return session_for(owned_session::purpose::write);
 }
 
 std::unique_ptr<contract::session> backend::read()
 {
-    return std::make_unique<owned_session>(where_.in_memory() ? writers_.take() : readers_.take(),
-                                           owned_session::purpose::read, options_.environment,
-                                           options_.limits);
+    return session_for(owned_session::purpose::read);
 }
 
 // An idle worker looks without the write lock, so that it never stands in a writer's way.
@@ -99,16 +110,22 @@ batch backend::claim(const contract::claim_request& request)
 
 // Within this process a commit rings; for others, a look at the file's counter of commits is cheap
 // enough to be taken often.
-std::unique_ptr<contract::bell> backend::make_bell()
+std::unique_ptr<contract::bell> backend::bell_of(std::shared_ptr<contract::doorbell> here,
+                                                 duration look_every) const
 {
     if (where_.in_memory()) // nobody else can reach it
-        return std::make_unique<contract::polling_bell>(doorbell_, contract::polling_bell::pace{},
-                                                        [] { return false; });
-    const contract::polling_bell::pace often{.cap = std::chrono::milliseconds{20}};
+        return std::make_unique<contract::polling_bell>(
+            std::move(here), contract::polling_bell::pace{}, [] { return false; });
+    const contract::polling_bell::pace often{.cap = look_every};
     return std::make_unique<contract::polling_bell>(
-        doorbell_, often,
+        std::move(here), often,
         // Shared because a std::function must be copyable; nobody else has it.
         [others = std::make_shared<watch>(where_)] { return others->changed(); });
+}
+
+std::unique_ptr<contract::bell> backend::make_bell()
+{
+    return bell_of(doorbell_, std::chrono::milliseconds{20});
 }
 
 store open(std::string_view url, const store_options& options)

@@ -4,6 +4,7 @@
 #include "store/contract/backend.hpp"
 #include "store/contract/connection_pool.hpp"
 #include "store/contract/polling_bell.hpp"
+#include "store/sqlite/lease_desk.hpp"
 #include "store/sqlite/location.hpp"
 
 #include <memory>
@@ -17,12 +18,17 @@ public:
     std::unique_ptr<contract::session> begin() override;
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
+    contract::lease_desk& leases() override { return leases_; }
     std::unique_ptr<contract::bell> make_bell() override;
 
     const posthorn::environment& environment() const override { return options_.environment; }
     const posthorn::limits& limits() const override { return options_.limits; }
 
 private:
+    std::unique_ptr<owned_session> session_for(owned_session::purpose why);
+    std::unique_ptr<contract::bell> bell_of(std::shared_ptr<contract::doorbell> here,
+                                            duration look_every) const;
+
     location where_;
     store_options options_;
     contract::connection_pool<connection> writers_;
@@ -30,6 +36,8 @@ private:
 
     // Shared with the bells, which may be around for longer.
     std::shared_ptr<contract::doorbell> doorbell_ = std::make_shared<contract::doorbell>();
+
+    lease_desk leases_;
 };
 
 } // namespace posthorn::sqlite

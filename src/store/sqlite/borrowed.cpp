@@ -35,7 +35,9 @@ public:
     contract::message_keeper& keeper() override { return checked().session_base::keeper(); }
     contract::join_book& joins() override { return checked().session_base::joins(); }
     contract::inbox_book& inbox() override { return checked().session_base::inbox(); }
+    contract::job_book& jobs() override { return checked().session_base::jobs(); }
     contract::key_table& command_keys() override { return checked().session_base::command_keys(); }
+    sqlite::leases& leases() override { return checked().session_base::leases(); }
 
     void commit() override { contract::refuse_to_end(); }
     void rollback() override { contract::refuse_to_end(); }

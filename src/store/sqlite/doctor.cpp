@@ -70,6 +70,9 @@ public:
                                              "somebody changed rows by hand");
         expect_no<sql::inbox_astray>("inbox", "messages from outside have lost track of theirs",
                                      "somebody changed rows by hand");
+        expect_no<sql::fences_ahead>(
+            "fences", "leases have larger fences than the next one to be given",
+            "set the column last of the table lease_fence to the largest of them");
         look_at_log();
         look_at_clock(from_the_future(),
                       "some machine's clock is wrong: check time synchronisation");

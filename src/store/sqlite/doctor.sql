@@ -38,11 +38,16 @@ SELECT count(*) FROM {p}inbox i
 SELECT count(*) FROM (SELECT created_at FROM {p}message ORDER BY seq DESC LIMIT 1000) WHERE created_at > :limit_time
 
 -- name: missing_indexes
-SELECT 20 - count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
+SELECT 28 - count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
     ('{p}message_id', '{p}queue_ready', '{p}queue_key', '{p}queue_expiry', '{p}queue_dead', '{p}queue_died',
      '{p}queue_parked', '{p}finished_at', '{p}batch_lease', '{p}dedup_expiry', '{p}joins_id', '{p}joins_state',
      '{p}joins_group', '{p}joins_ended', '{p}join_member_seq', '{p}inbox_id', '{p}inbox_seq', '{p}inbox_state',
-     '{p}inbox_done', '{p}command_key_expiry')
+     '{p}inbox_done', '{p}command_key_expiry', '{p}job_name', '{p}job_tick', '{p}job_run_instant', '{p}job_run_id',
+     '{p}job_run_job', '{p}job_run_seq', '{p}job_run_open', '{p}job_run_ended')
 
 -- name: overdue_batch_count
 SELECT count(*) FROM {p}batch WHERE lease_until <= :now
+
+-- name: fences_ahead
+-- Leases whose fence is larger than the last one that was given.
+SELECT count(*) FROM {p}lease WHERE fence > coalesce((SELECT last FROM {p}lease_fence WHERE one = 1), 0)

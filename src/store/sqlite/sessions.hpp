@@ -3,14 +3,17 @@
 
 #include "store/contract/connection_pool.hpp"
 #include "store/contract/inbox_book.hpp"
+#include "store/contract/job_book.hpp"
 #include "store/contract/join_book.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/contract/session.hpp"
 #include "store/sqlite/command_keys.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/inbox.hpp"
+#include "store/sqlite/jobs.hpp"
 #include "store/sqlite/joins.hpp"
 #include "store/sqlite/keeper.hpp"
+#include "store/sqlite/leases.hpp"
 #include "store/sqlite/queue.hpp"
 #include "store/sqlite/reader.hpp"
 #include "store/sqlite/writer.hpp"
@@ -30,13 +33,17 @@ public:
           bounds_(bounds),
           joins_(db, world),
           inbox_(db, world),
-          book_(joins_, joins_, inbox_, writer_, world),
+          jobs_(db, world),
+          runs_(db, world),
+          timetable_(jobs_, runs_, joins_, writer_, reader_, world),
+          book_(joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(db, world, book_),
           queue_(db, world, book_),
           reader_(db, world),
           keeper_(db, world, book_),
           inbound_(inbox_, joins_, writer_, keeper_, world),
-          keys_(db, world)
+          keys_(db, world),
+          leases_(db, world)
     {}
 
     contract::message_writer& writer() override { return writer_; }
@@ -45,7 +52,9 @@ public:
     contract::message_keeper& keeper() override { return keeper_; }
     contract::join_book& joins() override { return book_; }
     contract::inbox_book& inbox() override { return inbound_; }
+    contract::job_book& jobs() override { return timetable_; }
     contract::key_table& command_keys() override { return keys_; }
+    sqlite::leases& leases() override { return leases_; }
     contract::settlement_follower& follower() override { return book_; }
     const posthorn::environment& environment() const override { return world_; }
     const posthorn::limits& limits() const override { return bounds_; }
@@ -56,13 +65,19 @@ public:
 protected:
     connection& db_;
 
-    [[nodiscard]] bool has_continued() const { return book_.has_enqueued(); }
+    [[nodiscard]] bool has_continued() const
+    {
+        return book_.has_enqueued() || timetable_.has_enqueued();
+    }
 
 private:
     const posthorn::environment& world_;
     const posthorn::limits& bounds_;
     sqlite::joins joins_;
     sqlite::inbox inbox_;
+    sqlite::jobs jobs_;
+    sqlite::runs runs_;
+    contract::job_book timetable_;
     contract::join_book book_;
     sqlite::writer writer_;
     sqlite::queue queue_;
@@ -70,6 +85,7 @@ private:
     sqlite::keeper keeper_;
     contract::inbox_book inbound_;
     sqlite::command_keys keys_;
+    sqlite::leases leases_;
 };
 
 /// A transaction of our own; `BEGIN IMMEDIATE` when it
@@ -89,6 +105,7 @@ public:
     contract::join_book& joins() override { return announced().session_base::joins(); }
     contract::inbox_book& inbox() override { return announced().session_base::inbox(); }
     contract::key_table& command_keys() override { return open().session_base::command_keys(); }
+    contract::job_book& jobs() override { return announced().session_base::jobs(); }
 
     void commit() override;
     void rollback() override;

@@ -5,7 +5,9 @@
 //   cli_worker URL wait JOIN
 //   cli_worker URL receive SOURCE ID
 //   cli_worker URL reserve|run COMMAND KEY
+//   cli_worker URL lease NAME HOLDER
 //
+// `lease` holds a lease for as long as its input is open, and prints its fence.
 // `receive` stores a message from outside, of the topic "orders"; `reserve` and `run` begin a
 // command under a key, and run it with the result "paid". `join` and `wait` open a join of the
 // group "customer-7" with so many members, whose ids it prints below the join's, and enqueue a wait
@@ -14,6 +16,7 @@
 #include <posthorn/idempotency.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
+#include <posthorn/leases.hpp>
 #include <posthorn/outbox.hpp>
 
 #include <cstdio>
@@ -91,6 +94,15 @@ void begin_command(store where, std::string_view deed, const command_key& which)
     std::printf("%s\n", std::string(to_string(answer)).c_str());
 }
 
+void hold_lease(store where, const char* name, const char* holder)
+{
+    using namespace std::chrono_literals;
+    const auto held = try_lease(where, name, {.length = 1h, .holder = holder});
+    std::printf("%lld\n", static_cast<long long>(held.value().fence()));
+    std::fflush(stdout);
+    while (std::getchar() != EOF) {}
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -107,6 +119,8 @@ int main(int argc, char** argv)
             return receive(open(argv[1]), argv[3], argv[4]), 0;
         if ((deed == "run" || deed == "reserve") && argc == 5)
             return begin_command(open(argv[1]), deed, {.command = argv[3], .key = argv[4]}), 0;
+        if (deed == "lease" && argc == 5)
+            return hold_lease(open(argv[1]), argv[3], argv[4]), 0;
         std::printf("%zu\n", work(argv[1], argv[2], argc > 3 ? argv[3] : "it failed"));
         return 0;
     } catch (const std::exception& failure) {

@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 4'
+out_has 'created the tables, version 6'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":4,"version_after":4,"applied":[]}'
+out_is '{"version_before":6,"version_after":6,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":4,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox"]}'
+out_is '{"version_before":0,"version_after":6,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
@@ -42,9 +42,9 @@ out_matches '^\{"ready":3,"delayed":1,"waiting":0,"parked":0,"claimed":0,"done":
 # Retention removes what is finished, and only when its time has come.
 "$worker" "$url" acknowledge >/dev/null
 expect 0 clean "$url"
-out_is 'removed 0 finished messages, 0 dead messages, 0 dedup keys, 0 rows of joins, 0 rows of the inbox and 0 keys of commands'
+out_is 'removed 0 finished messages, 0 dead messages, 0 dedup keys, 0 rows of joins, 0 rows of the inbox, 0 keys of commands and 0 leases'
 expect 0 clean "$url" --keep 0s --json
-out_is '{"finished":3,"dead":0,"dedup_keys":0,"join_rows":0,"inbox":0,"command_keys":0}'
+out_is '{"finished":3,"dead":0,"dedup_keys":0,"join_rows":0,"inbox":0,"command_keys":0,"leases":0}'
 expect 0 enqueue "$url" --topic t --payload x
 "$worker" "$url" fail >/dev/null
 expect 0 clean "$url" --keep 0s
@@ -56,7 +56,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 4'
+out_matches 'ok +schema version: 6'
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'

@@ -246,6 +246,27 @@ TEST_F(postgres_pooler, settings_of_a_transaction_do_not_stay_in_the_shared_sess
     EXPECT_EQ(cancel(others, id), cancel_answer::cancelled) << "the other's patience holds";
 }
 
+// Proves: LSE-01, LSE-04
+TEST_F(postgres_pooler, leases_are_granted_renewed_fenced_and_waited_for)
+{
+    auto ours = posthorn::open(url() + "&pooler=transaction");
+    auto others = posthorn::open(url() + "&pooler=transaction");
+    auto held = try_lease(ours, "reindex", {.length = 1h});
+    ASSERT_TRUE(held);
+    EXPECT_FALSE(try_lease(others, "reindex"));
+    EXPECT_TRUE(held->renew());
+    write_fenced(ours, *held, [](transaction& tx) { enqueue(tx, {"orders", "x"}); });
+    std::jthread later([&] {
+        system_.clock->pause(50ms);
+        EXPECT_TRUE(held->release());
+    });
+    const auto next = acquire_lease(others, "reindex", 30s);
+    ASSERT_TRUE(next);
+    EXPECT_GT(next->fence(), held->fence());
+    EXPECT_EQ(thrown_by([&] { write_fenced(ours, *held, [](transaction&) {}); }).code(),
+              error_code::lease_lost);
+}
+
 TEST_F(postgres_pooler, without_the_parameter_the_error_says_what_to_do)
 {
     const auto first = posthorn::open(url());
