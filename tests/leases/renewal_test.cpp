@@ -2,7 +2,7 @@
 // before the database does.
 #include "core/lease.hpp"
 #include "leases/leasing_test.hpp"
-#include <posthorn/testing/store_for_tests.hpp>
+#include <posthorn/testing/seeded_random.hpp>
 
 #include <condition_variable>
 #include <mutex>
@@ -87,8 +87,11 @@ TEST_P(lease_renewals, a_lease_renews_itself_for_as_long_as_it_is_there)
 // Proves: LSE-02
 TEST_P(lease_renewals, short_leases_are_renewed_in_time)
 {
-    const auto short_one = take("short", {.length = 50ms});
-    const auto longer = take("longer", {.length = 1s});
+    auto chance = world(); // that of the suite is always the same
+    chance.random = std::make_shared<testing::seeded_random>(7);
+    auto db = under_test().open({.environment = chance});
+    const auto short_one = taken(db, "short", {.length = 50ms});
+    const auto longer = taken(db, "longer", {.length = 1s});
     testing::let_time_pass(clock(), 3s, {&short_one, &longer});
     EXPECT_TRUE(short_one.is_held());
     EXPECT_TRUE(longer.is_held());
