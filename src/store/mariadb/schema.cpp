@@ -20,10 +20,11 @@ struct table {
 };
 
 constexpr std::array tables{
-    table{"schema", 1},      table{"message", 1},  table{"own_id", 1},      table{"ready", 1},
-    table{"queue", 1},       table{"key_head", 1}, table{"finished", 1},    table{"batch", 1},
-    table{"dedup", 1},       table{"parked", 2},   table{"paused", 2},      table{"joins", 3},
-    table{"join_member", 3}, table{"lease", 5},    table{"lease_fence", 5}, table{"fence_mark", 5}};
+    table{"schema", 1},      table{"message", 1},    table{"own_id", 1},      table{"ready", 1},
+    table{"queue", 1},       table{"key_head", 1},   table{"finished", 1},    table{"batch", 1},
+    table{"dedup", 1},       table{"parked", 2},     table{"paused", 2},      table{"joins", 3},
+    table{"join_member", 3}, table{"inbox", 4},      table{"command_key", 4}, table{"lease", 5},
+    table{"lease_fence", 5}, table{"fence_mark", 5}, table{"job", 6},         table{"job_run", 6}};
 
 bool belongs_to(const table& which, std::int64_t version)
 {
