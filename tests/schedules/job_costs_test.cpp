@@ -1,4 +1,5 @@
 // What a hundred thousand jobs cost a worker that has nothing to do: as much as one.
+#include "conformance/meters.hpp"
 #include "schedules/jobs_testing.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/message_reader.hpp"
@@ -95,6 +96,29 @@ TEST_P(job_costs, an_idle_worker_reads_no_more_with_a_hundred_thousand_jobs_than
         environment::system().clock->pause(50ms);
     }
     EXPECT_LE(with_many, with_a_few + 20) << "a tree that is a little higher, at most";
+}
+
+// Proves: SCH-01
+TEST_P(job_costs, an_idle_worker_asks_no_more_often_with_a_hundred_thousand_jobs_than_with_a_few)
+{
+    auto watched = std::make_optional(store_to_watch(GetParam(), under_test(), db(), world()));
+    const auto counter = meter_of(GetParam(), *watched, under_test(), {"message", "log", "job"});
+    const auto statements = [&] { // of a claim that finds nothing, and of the look that follows
+        counter->reset();
+        EXPECT_EQ(outbox(*watched).claim(alice, {.limit = 10}).size(), 0U);
+        auto tx = watched->begin();
+        EXPECT_FALSE(tx.session().reader().outlook().due);
+        tx.rollback();
+        return counter->read().statements;
+    };
+    make_jobs(10);
+    (void)statements(); // which prepares them
+    const auto with_a_few = statements();
+    EXPECT_GT(with_a_few, 0) << "the meter hears nothing";
+    make_jobs(100'000);
+    (void)statements(); // the first claim after something was added looks around
+    EXPECT_LE(statements(), with_a_few);
+    watched.reset();
 }
 
 // Proves: SCH-01
