@@ -1,6 +1,7 @@
 // Keys of commands on MariaDB: one statement reserves, and its first assignment decides.
 #include "store/mariadb/command_keys.hpp"
 
+#include "store/contract/row_readers.hpp"
 #include "store/mariadb/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -12,22 +13,6 @@ namespace {
 std::optional<timestamp> time_at(connection& db)
 {
     return db.environment().clock->database_time();
-}
-
-key_record read_key(const query& row)
-{
-    key_record result;
-    result.command = row.text(0);
-    result.key = row.text(1);
-    result.fingerprint = row.text(2);
-    result.state = static_cast<key_state>(row.integer(3));
-    result.epoch = row.integer(4);
-    result.created_at = row.time(6);
-    result.lock_until = row.time(7);
-    result.ended_at = row.time_or_none(8);
-    result.expires_at = row.time(9);
-    result.error = row.text(10);
-    return result;
 }
 
 } // namespace
@@ -45,7 +30,8 @@ contract::reserved_key command_keys::reserve(const contract::key_request& what)
         .bind(statement::keep, std::int64_t{what.keep.count()});
     if (!row.step())
         throw error(error_code::internal, "a reserved key is not there");
-    contract::reserved_key result{.row = read_key(row), .ours = row.integer(5) == what.token};
+    contract::reserved_key result{.row = contract::read_key(row),
+                                  .ours = row.integer(5) == what.token};
     result.row.result = row.text(11);
     return result;
 }
@@ -82,7 +68,7 @@ std::optional<key_record> command_keys::find(std::string_view command, std::stri
     row.bind_bytes(statement::command, command).bind_bytes(statement::request_key, key);
     if (!row.step())
         return std::nullopt;
-    auto result = read_key(row);
+    auto result = contract::read_key(row);
     result.result = row.text(11);
     return result;
 }
@@ -99,7 +85,7 @@ std::vector<key_record> command_keys::list(const key_filter& filter)
         row.bind(statement::state, static_cast<std::int64_t>(*filter.state));
     std::vector<key_record> result;
     while (row.step())
-        result.push_back(read_key(row));
+        result.push_back(contract::read_key(row));
     return result;
 }
 

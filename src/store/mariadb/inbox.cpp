@@ -4,6 +4,7 @@
 
 #include "store/contract/join_table.hpp"
 #include "store/contract/json_lists.hpp"
+#include "store/contract/row_readers.hpp"
 #include "store/mariadb/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -22,20 +23,6 @@ std::int64_t fresh_nonce(connection& db)
     return static_cast<std::int64_t>(db.environment().random->bits() >> 1U);
 }
 
-inbox_record read_inbound(const query& row)
-{
-    inbox_record result;
-    result.position = row.integer(0);
-    result.from = {.source = std::string(row.text(1)), .id = std::string(row.text(2))};
-    result.state = static_cast<inbox_state>(row.integer(3));
-    if (!row.is_null(4))
-        result.message = row.id(4);
-    result.content_hash = row.text(5);
-    result.seen_at = row.time(6);
-    result.settled_at = row.time_or_none(7);
-    return result;
-}
-
 template <typename Statement>
 std::vector<inbox_record> page_of_inbound(connection& db, const inbox_filter& filter)
 {
@@ -45,10 +32,7 @@ std::vector<inbox_record> page_of_inbound(connection& db, const inbox_filter& fi
     row.bind_bytes_or_null(Statement::source, filter.source)
         .bind(Statement::after, filter.after_position)
         .bind(Statement::limit, static_cast<std::int64_t>(filter.limit));
-    std::vector<inbox_record> result;
-    while (row.step())
-        result.push_back(read_inbound(row));
-    return result;
+    return contract::read_all(row, contract::read_inbound<query>);
 }
 
 } // namespace
@@ -58,7 +42,7 @@ std::optional<inbox_record> inbox::find(const inbound& from)
     using statement = sql::find_inbound;
     auto row = db_.use(statement::text);
     row.bind_bytes(statement::source, from.source).bind_bytes(statement::id, from.id);
-    return row.step() ? std::optional{read_inbound(row)} : std::nullopt;
+    return row.step() ? std::optional{contract::read_inbound(row)} : std::nullopt;
 }
 
 contract::seen_inbound inbox::see(const inbound& from, std::string_view content_hash)
@@ -79,7 +63,7 @@ contract::seen_inbound inbox::see(const inbound& from, std::string_view content_
     row.bind_bytes(statement::source, from.source).bind_bytes(statement::id, from.id);
     if (!row.step())
         throw error(error_code::internal, "a row of the inbox is not there");
-    return {.row = read_inbound(row), .fresh = row.integer(8) == nonce};
+    return {.row = contract::read_inbound(row), .fresh = row.integer(8) == nonce};
 }
 
 bool inbox::finish(const inbound& from, std::string_view content_hash)

@@ -1,31 +1,14 @@
 // Keys of commands on SQLite.
 #include "store/sqlite/command_keys.hpp"
 
+#include "store/contract/row_readers.hpp"
 #include "store/sqlite/statements.hpp"
 #include <posthorn/error.hpp>
 
 #include <string>
 
 namespace posthorn::sqlite {
-namespace {
-
-key_record read_key(const query& row)
-{
-    key_record result;
-    result.command = row.text(0);
-    result.key = row.text(1);
-    result.fingerprint = row.text(2);
-    result.state = static_cast<key_state>(row.integer(3));
-    result.epoch = row.integer(4);
-    result.created_at = row.time(6);
-    result.lock_until = row.time(7);
-    result.ended_at = row.time_or_none(8);
-    result.expires_at = row.time(9);
-    result.error = row.text(10);
-    return result;
-}
-
-} // namespace
+namespace {} // namespace
 
 contract::reserved_key command_keys::reserve(const contract::key_request& what)
 {
@@ -47,7 +30,8 @@ contract::reserved_key command_keys::reserve(const contract::key_request& what)
     row.bind_text(statement::command, what.command).bind_text(statement::request_key, what.key);
     if (!row.step())
         throw error(error_code::internal, "a reserved key is not there");
-    contract::reserved_key result{.row = read_key(row), .ours = row.integer(5) == what.token};
+    contract::reserved_key result{.row = contract::read_key(row),
+                                  .ours = row.integer(5) == what.token};
     result.row.result = row.text(11);
     return result;
 }
@@ -87,7 +71,7 @@ std::optional<key_record> command_keys::find(std::string_view command, std::stri
     row.bind_text(statement::command, command).bind_text(statement::request_key, key);
     if (!row.step())
         return std::nullopt;
-    auto result = read_key(row);
+    auto result = contract::read_key(row);
     result.result = row.text(11);
     return result;
 }
@@ -104,7 +88,7 @@ std::vector<key_record> command_keys::list(const key_filter& filter)
         row.bind(statement::state, static_cast<std::int64_t>(*filter.state));
     std::vector<key_record> result;
     while (row.step())
-        result.push_back(read_key(row));
+        result.push_back(contract::read_key(row));
     return result;
 }
 

@@ -2,6 +2,7 @@
 #include "store/sqlite/jobs.hpp"
 
 #include "store/contract/json_lists.hpp"
+#include "store/contract/row_readers.hpp"
 #include "store/sqlite/statements.hpp"
 
 #include <string>
@@ -38,37 +39,6 @@ std::vector<contract::job_row> read_jobs(query& row, timestamp now)
     return result;
 }
 
-contract::run_row read_run(const query& row)
-{
-    contract::run_row result;
-    auto& record = result.record;
-    record.position = row.integer(0);
-    record.id = execution_id{row.id(1).value()};
-    record.job = row.text(2);
-    record.nominal_at = row.time(3);
-    record.kind = static_cast<execution_kind>(row.integer(4));
-    record.state = static_cast<execution_state>(row.integer(5));
-    record.covers_from = row.time(6);
-    record.covers = row.integer(7);
-    result.seq = row.integer(8);
-    if (!row.is_null(9))
-        record.message = row.id(9);
-    record.created_at = row.time(10);
-    record.started_at = row.time_or_none(11);
-    record.ended_at = row.time_or_none(12);
-    record.attempts = static_cast<int>(row.integer(13));
-    record.reason = row.text(14);
-    return result;
-}
-
-std::vector<contract::run_row> read_runs(query& row)
-{
-    std::vector<contract::run_row> result;
-    while (row.step())
-        result.push_back(read_run(row));
-    return result;
-}
-
 template <typename Statement>
 std::vector<contract::run_row> page_of_runs(query& row, const execution_filter& filter)
 {
@@ -76,7 +46,7 @@ std::vector<contract::run_row> page_of_runs(query& row, const execution_filter& 
         row.bind(Statement::state, static_cast<std::int64_t>(*filter.state));
     row.bind(Statement::before, filter.before_position.value_or(INT64_MAX))
         .bind(Statement::limit, static_cast<std::int64_t>(filter.limit));
-    return read_runs(row);
+    return contract::read_all(row, contract::read_run<query>);
 }
 
 } // namespace
@@ -223,7 +193,7 @@ std::vector<contract::run_row> runs::open(std::string_view job, std::size_t limi
     using statement = sql::open_runs;
     auto row = db_.use(statement::text);
     row.bind_text(statement::job, job).bind(statement::limit, static_cast<std::int64_t>(limit));
-    return read_runs(row);
+    return contract::read_all(row, contract::read_run<query>);
 }
 
 std::vector<contract::run_row> runs::of_messages(std::span<const std::int64_t> seqs)
@@ -231,7 +201,7 @@ std::vector<contract::run_row> runs::of_messages(std::span<const std::int64_t> s
     const auto list = contract::json_of(seqs);
     auto row = db_.use(sql::runs_of_messages::text);
     row.bind_text(sql::runs_of_messages::list, list);
-    return read_runs(row);
+    return contract::read_all(row, contract::read_run<query>);
 }
 
 std::optional<contract::run_row> runs::find(execution_id id)
@@ -239,7 +209,7 @@ std::optional<contract::run_row> runs::find(execution_id id)
     const message_id key{id.value()};
     auto row = db_.use(sql::find_run::text);
     row.bind(sql::find_run::id, key);
-    return row.step() ? std::optional{read_run(row)} : std::nullopt;
+    return row.step() ? std::optional{contract::read_run(row)} : std::nullopt;
 }
 
 std::vector<contract::run_row> runs::list(const execution_filter& filter)

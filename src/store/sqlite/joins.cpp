@@ -2,6 +2,7 @@
 #include "store/sqlite/joins.hpp"
 
 #include "store/contract/json_lists.hpp"
+#include "store/contract/row_readers.hpp"
 #include "store/sqlite/numbered_id.hpp"
 #include "store/sqlite/row_state.hpp"
 #include "store/sqlite/statements.hpp"
@@ -19,50 +20,6 @@ message_id as_blob(join_id id)
     return message_id{id.value()};
 }
 
-std::optional<std::int64_t> number_or_none(const query& row, int column)
-{
-    return row.is_null(column) ? std::nullopt : std::optional{row.integer(column)};
-}
-
-std::optional<message> message_or_none(const query& row, int topic_column)
-{
-    if (row.is_null(topic_column))
-        return std::nullopt;
-    return message{.topic = std::string(row.text(topic_column)),
-                   .payload = std::string(row.text(topic_column + 1))};
-}
-
-join_record read_join(const query& row)
-{
-    join_record result;
-    result.position = row.integer(0);
-    result.id = join_id{row.id(1).value()};
-    result.state = static_cast<join_state>(row.integer(2));
-    result.ended_by = static_cast<join_end>(row.integer(3));
-    result.expected = number_or_none(row, 4);
-    result.needed = number_or_none(row, 5);
-    result.fail_if_any_step_failed = row.integer(6) != 0;
-    result.attached = row.integer(7);
-    result.completed = row.integer(8);
-    result.failed = row.integer(9);
-    result.reopened = static_cast<int>(row.integer(10));
-    result.created_at = row.time(11);
-    result.updated_at = row.time(12);
-    result.deadline_at = row.time_or_none(13);
-    result.ended_at = row.time_or_none(14);
-    result.grouping_key = row.text(15);
-    result.correlation_id = row.text(16);
-    return result;
-}
-
-std::vector<join_record> read_joins(query& row)
-{
-    std::vector<join_record> result;
-    while (row.step())
-        result.push_back(read_join(row));
-    return result;
-}
-
 template <typename Statement>
 void bind_page(query& row, const join_filter& filter)
 {
@@ -78,7 +35,7 @@ std::vector<join_record> page(connection& db, const join_filter& filter)
 {
     auto row = db.use(Statement::text);
     bind_page<Statement>(row, filter);
-    return read_joins(row);
+    return contract::read_all(row, contract::read_join<query>);
 }
 
 void bind_continuation(query& row, int topic, int payload, const std::optional<message>& what)
@@ -122,7 +79,7 @@ std::vector<join_record> joins::lock(std::span<const std::int64_t> numbers)
     const auto list = json_of(numbers);
     auto row = db_.use(sql::joins_of_numbers::text);
     row.bind_text(sql::joins_of_numbers::list, list);
-    return read_joins(row);
+    return contract::read_all(row, contract::read_join<query>);
 }
 
 std::optional<join_record> joins::lock(join_id id)
@@ -130,7 +87,7 @@ std::optional<join_record> joins::lock(join_id id)
     const auto key = as_blob(id);
     auto row = db_.use(sql::join_of_id::text);
     row.bind(sql::join_of_id::id, key);
-    return row.step() ? std::optional{read_join(row)} : std::nullopt;
+    return row.step() ? std::optional{contract::read_join(row)} : std::nullopt;
 }
 
 void joins::save(std::span<const join_record> which)
@@ -271,10 +228,10 @@ std::optional<join_record> joins::find(join_id id)
     row.bind(sql::find_join::id, key);
     if (!row.step())
         return std::nullopt;
-    auto result = read_join(row);
+    auto result = contract::read_join(row);
     result.metadata = row.text(17);
-    result.on_complete = message_or_none(row, 18);
-    result.on_fail = message_or_none(row, 20);
+    result.on_complete = contract::message_or_none(row, 18);
+    result.on_fail = contract::message_or_none(row, 20);
     return result;
 }
 
@@ -288,7 +245,7 @@ std::vector<join_record> joins::list(const join_filter& filter)
         auto row = db_.use(statement::text);
         row.bind(statement::seq, *seq);
         bind_page<statement>(row, filter);
-        return read_joins(row);
+        return contract::read_all(row, contract::read_join<query>);
     }
     if (!filter.grouping_key.empty())
         return page<sql::list_joins_of_group>(db_, filter);
@@ -323,8 +280,8 @@ std::vector<contract::continuation> joins::continuations(std::span<const std::in
     std::vector<contract::continuation> result;
     while (row.step())
         result.push_back({.join = row.integer(0),
-                          .on_complete = message_or_none(row, 1),
-                          .on_fail = message_or_none(row, 3),
+                          .on_complete = contract::message_or_none(row, 1),
+                          .on_fail = contract::message_or_none(row, 3),
                           .correlation_id = std::string(row.text(5))});
     return result;
 }
