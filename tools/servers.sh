@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Private database servers for tests: nothing of the system's is used, changed or stopped.
+# Private databases and brokers for tests: nothing of the system's is used, changed or stopped.
 #
-#   tools/servers.sh start DIR      both, at the same time
-#   tools/servers.sh stop DIR       ends them and removes their data
-#   tools/servers.sh env DIR        how tests find them, for a shell to read
+#   tools/servers.sh start DIR [NAME…]   all of them, or these, at the same time
+#   tools/servers.sh stop DIR            ends those that run and removes their data
+#   tools/servers.sh env DIR             how tests find them, for a shell to read
 #
-#   tools/servers.sh postgres|mariadb start DIR [option…]   one of them
-#   tools/servers.sh postgres|mariadb kill DIR              a crash: all of its processes at once
-#   tools/servers.sh postgres|mariadb stop DIR
+#   tools/servers.sh NAME start DIR [option…]   one of them
+#   tools/servers.sh NAME kill DIR              a crash: all of its processes at once
+#   tools/servers.sh NAME stop DIR
+#
+# NAME is postgres, mariadb, rabbitmq, nats or redis.
 #
 # A killed server that is started again has its old data and its old port. Options are the server's
 # own and come last, so that they win: `-c fsync=on`, `--max-connections=5`.
@@ -18,10 +20,10 @@
 # outgoing connections, because a killed server must find its port free when it comes back.
 set -euo pipefail
 
-names=(postgres mariadb)
+names=(postgres mariadb rabbitmq nats redis)
 ports=${POSTHORN_TEST_PORTS:-20000-32000}
 
-# ------------------------------------------------------------------------------- the two servers
+# --------------------------------------------------------------------------------- the databases
 
 # Neither waits for the disk: these databases live for one run of the tests.
 postgres_user=postgres
@@ -71,6 +73,76 @@ mariadb_answers() {
     mariadb-admin --no-defaults -h 127.0.0.1 -P "$port" -u root --connect-timeout=1 ping
 }
 
+# ----------------------------------------------------------------------------------- the brokers
+
+# Debian's wrappers in /usr/sbin want to be root or the system's own node, so its parts are called.
+rabbitmq_user=rabbitmq
+rabbitmq_variable=POSTHORN_TEST_RABBITMQ
+rabbitmq_stop_signal=KILL # as a family: the daemon would outlive it
+rabbitmq_url() { printf 'amqp://guest:guest@127.0.0.1:%s/' "$port"; }
+rabbitmq_socket() { printf '%s/control' "$home"; } # not a socket: runs rabbitmqctl on this node
+rabbitmq_create() {
+    local name=posthorn-${home##*-}@localhost
+    "${become[@]}" mkdir "$home/data" "$home/log"
+    printf '%s\n' "$RANDOM$RANDOM$RANDOM" | "${become[@]}" tee "$home/data/.erlang.cookie" >/dev/null
+    "${become[@]}" chmod 400 "$home/data/.erlang.cookie"
+    printf '[].\n' >"$home/plugins"
+    printf '%s = %s\n' loopback_users none log.console true log.file false \
+        vm_memory_high_watermark.absolute 2GB disk_free_limit.absolute 50MB >"$home/rabbitmq.conf"
+    # Erlang's nodes find each other through a daemon on a port of its own.
+    rabbitmq_environment=(env -i "PATH=$PATH" LANG=C.UTF-8 "HOME=$home/data"
+        ERL_EPMD_ADDRESS=127.0.0.1 "ERL_EPMD_PORT=$(free_port)" "RABBITMQ_DIST_PORT=$(free_port)"
+        "RABBITMQ_NODENAME=$name" "RABBITMQ_MNESIA_BASE=$home/data" "RABBITMQ_LOG_BASE=$home/log"
+        "RABBITMQ_CONFIG_FILE=$home/rabbitmq.conf" "RABBITMQ_ENABLED_PLUGINS_FILE=$home/plugins"
+        RABBITMQ_CONF_ENV_FILE=/dev/null RUNNING_UNDER_SYSTEMD=1)
+    rabbitmq_environment+=("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput +S 1:1 +sbwt none \
+-kernel inet_dist_use_interface {127,0,0,1}")
+    printf '#!/usr/bin/env bash\nexec' >"$home/control"
+    printf ' %q' "${become[@]}" "${rabbitmq_environment[@]}" >>"$home/control"
+    cp "$home/control" "$home/launch"
+    printf ' /usr/lib/rabbitmq/bin/rabbitmqctl "$@"\n' >>"$home/control"
+    printf ' "$@"\n' >>"$home/launch"
+    chmod +x "$home/control" "$home/launch"
+}
+rabbitmq_serve() {
+    sed -i '/^listeners/d' "$home/rabbitmq.conf"
+    printf '%s\n' "listeners.tcp.1 = 127.0.0.1:$port" "$@" >>"$home/rabbitmq.conf"
+    "$home/launch" epmd & # a child of the server, which this shell becomes
+    exec setsid "$home/launch" /usr/lib/rabbitmq/bin/rabbitmq-server
+}
+rabbitmq_answers() {
+    { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null && exec 3>&-
+}
+
+nats_user=nats
+nats_variable=POSTHORN_TEST_NATS
+nats_stop_signal=TERM
+nats_url() { printf 'nats://127.0.0.1:%s' "$port"; }
+nats_socket() { printf ''; }
+nats_create() { "${become[@]}" mkdir "$home/data"; }
+nats_serve() {
+    exec setsid "${become[@]}" nats-server -a 127.0.0.1 -p "$port" -js -sd "$home/data" "$@"
+}
+nats_answers() {
+    local greeting
+    exec 3<>"/dev/tcp/127.0.0.1/$port" && read -r -t 1 greeting <&3 && exec 3>&- &&
+        [[ $greeting == INFO* ]]
+}
+
+redis_user=redis
+redis_variable=POSTHORN_TEST_REDIS
+redis_stop_signal=TERM
+redis_url() { printf 'redis://127.0.0.1:%s' "$port"; }
+redis_socket() { printf '%s/redis.sock' "$home"; }
+redis_create() { "${become[@]}" mkdir "$home/data"; }
+redis_serve() {
+    # Its process shows a title instead of its arguments.
+    exec setsid "${become[@]}" redis-server --port "$port" --bind 127.0.0.1 --dir "$home/data" \
+        --unixsocket "$home/redis.sock" --proc-title-template "redis $home/data" \
+        --appendonly yes --appendfsync everysec --save '' "$@"
+}
+redis_answers() { [[ $(redis-cli -p "$port" ping) == PONG ]]; }
+
 # ----------------------------------------------------------------------------------------- verbs
 
 # The verbs for one server: its name, then its own options.
@@ -109,10 +181,11 @@ kill_one() {
     write_env
 }
 
-# Both at once; when one fails, the other does not stay behind.
-start_both() {
+# All at once; when one fails, the others do not stay behind.
+start_all() {
     local name pid pids=() failed=0
-    for name in "${names[@]}"; do
+    (($#)) || set -- "${names[@]}"
+    for name; do
         start_one "$name" &
         pids+=($!)
     done
@@ -120,13 +193,13 @@ start_both() {
         wait "$pid" || failed=1
     done
     if ((failed)); then
-        stop_both
+        stop_all
         return 1
     fi
     write_env
 }
 
-stop_both() {
+stop_all() {
     local name
     for name in "${names[@]}"; do
         stop_one "$name"
@@ -243,18 +316,22 @@ usage() {
     exit 2
 }
 
+is_name() { [[ " ${names[*]} " == *" $1 "* ]]; }
+
 case ${1:-} in
-start | stop) verb=$1_both dir=${2:-} ;;
+start | stop) verb=$1_all dir=${2:-} ;;
 env) verb=cat dir=${2:-} ;;
-postgres | mariadb) [[ ${2:-} =~ ^(start|kill|stop)$ ]] && verb=${2}_one dir=${3:-} || usage ;;
-*) usage ;;
+*) is_name "${1:-}" && [[ ${2:-} =~ ^(start|kill|stop)$ ]] && verb=${2}_one dir=${3:-} || usage ;;
 esac
 [[ -n $dir ]] || usage
+if [[ $verb == start_all ]]; then
+    for name in "${@:3}"; do is_name "$name" || usage; done
+fi
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 cd / # where the server's user may be, too
 case $verb in
-*_both) "$verb" ;;
+*_all) "$verb" "${@:3}" ;;
 *_one) "$verb" "$1" "${@:4}" ;;
 *) cat "$dir/env" ;;
 esac

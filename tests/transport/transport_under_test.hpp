@@ -45,7 +45,7 @@ struct transport_kind {
     std::vector<std::pair<fault, std::string>> without = {};
 };
 
-/// All transports there are; the one place to add another.
+/// The transports that a program runs the suite on; each program says its own.
 [[nodiscard]] std::vector<transport_kind> transport_kinds();
 
 } // namespace posthorn::transports

@@ -144,7 +144,8 @@ TEST_P(transports, messages_of_a_key_arrive_in_their_order)
 // Proves: TRN-01
 TEST_P(transports, a_message_that_nobody_would_get_is_refused_for_good_and_its_neighbours_go)
 {
-    ASSERT_TRUE(way().capabilities().reports_unroutable);
+    if (!way().capabilities().reports_unroutable)
+        GTEST_SKIP() << "this transport cannot know whether anybody gets a message";
     behind().listen("orders.*");
     const std::vector some{make("orders.placed"), make("nowhere", "secret"), make("orders.paid")};
     const auto answers = way().publish(some);

@@ -24,7 +24,7 @@ read_env() {
     source <("$servers" env "$folder/run")
 }
 
-"$servers" start "$folder/run"
+"$servers" start "$folder/run" postgres mariadb
 read_env
 is 127.0.0.1 "$(postgres 'SHOW listen_addresses')" 'PostgreSQL listens on'
 is 127.0.0.1 "$(mariadb 'SELECT @@bind_address')" 'MariaDB listens on'
@@ -63,5 +63,26 @@ for pid in "${pids[@]}"; do
     [[ ! -s /proc/$pid/cmdline || -z $(tr -d '\0' <"/proc/$pid/cmdline") ]] || fail "$pid still runs"
 done
 "$servers" stop "$folder/run" # once more does no harm
+
+# Brokers: what was stored survives a crash, and what belongs to a server ends with it.
+"$servers" start "$folder/run" rabbitmq nats redis
+read_env
+family=$(pgrep -P "$POSTHORN_TEST_RABBITMQ_PID" | wc -l)
+((family > 0)) || fail 'RabbitMQ has no children to look after'
+pids=($POSTHORN_TEST_RABBITMQ_PID $(pgrep -P "$POSTHORN_TEST_RABBITMQ_PID") $POSTHORN_TEST_NATS_PID)
+is '' "$("$POSTHORN_TEST_RABBITMQ_SOCKET" -q list_queues)" 'the queues of a new RabbitMQ'
+redis-cli -u "$POSTHORN_TEST_REDIS" set kept 7 >/dev/null
+sleep 1.1 # it syncs every second
+before=$POSTHORN_TEST_REDIS
+"$servers" redis kill "$folder/run"
+"$servers" redis start "$folder/run" --maxclients 17
+read_env
+is "$before" "$POSTHORN_TEST_REDIS" 'the place of Redis after a crash'
+is 7 "$(redis-cli -u "$POSTHORN_TEST_REDIS" get kept)" 'the data of Redis'
+is 17 "$(redis-cli -u "$POSTHORN_TEST_REDIS" config get maxclients | tail -n 1)" 'an option for Redis'
+"$servers" stop "$folder/run"
+for pid in "${pids[@]}" "$POSTHORN_TEST_REDIS_PID"; do
+    [[ ! -s /proc/$pid/cmdline || -z $(tr -d '\0' <"/proc/$pid/cmdline") ]] || fail "$pid still runs"
+done
 
 printf 'private servers: %d checks\n' "$checks"

@@ -1,0 +1,89 @@
+// Relays: handlers that send their messages on through a transport, many at once.
+//
+//     worker.handle("orders.*", ph::relay_to(rabbit, {.destination = "shop.{topic}"}));
+//
+// A message is done when the other side has accepted it. A side that is away costs no attempt: what
+// is in hand waits for it, and the rest stays in the outbox. Messages of one key keep their order.
+#pragma once
+
+#include <posthorn/handler.hpp>
+#include <posthorn/transport.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace posthorn {
+
+/// Text with places for what a message says of itself: `{topic}`, `{topic.N}` (its Nth part between
+/// dots, from 1), `{key}`, `{id}`, `{store}` and `{header.NAME}`; `{{` and `}}` are braces.
+class message_template {
+public:
+    message_template() = default; ///< empty
+
+    /// Throws: `error` with `invalid_argument` that names the place and what it may be.
+    message_template(std::string_view text); // NOLINT: meant to convert
+    message_template(const char* text) : message_template(std::string_view(text)) {}
+
+    [[nodiscard]] bool empty() const noexcept { return text_.empty(); }
+    [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+    /// Throws: `permanent_failure` if the message lacks what a place asks for.
+    [[nodiscard]] std::string filled(const delivery_view& with) const;
+
+private:
+    std::string text_;
+};
+
+struct relay_options {
+    message_template destination = {}; ///< exchange, subject, stream or URL; else the transport's
+    message_template key = {};         ///< the transport's key; else the ordering key
+
+    /// How long a batch may take before what is unanswered counts as unknown, and is sent again.
+    duration answer_within = std::chrono::seconds{30};
+
+    /// For how long a message that was refused for now rests.
+    duration pause = std::chrono::seconds{1};
+};
+
+/// Stands for a handler that answers later.
+struct relayed {};
+
+namespace runtime {
+class relay_desk;
+}
+
+/// A handler that relays. Those with the same transport share its batches.
+class relay_to {
+public:
+    explicit relay_to(std::shared_ptr<transport> to, relay_options how = {});
+
+    relayed operator()(const delivery_view&) const; ///< never called: tells what kind this is
+
+    [[nodiscard]] const std::shared_ptr<transport>& to() const noexcept { return to_; }
+    [[nodiscard]] const relay_options& how() const noexcept { return how_; }
+
+private:
+    std::shared_ptr<transport> to_; // shared with other rules
+    relay_options how_;
+};
+
+namespace runtime {
+
+/// Begins to relay, and calls `ended` when the other side has answered.
+[[nodiscard]] any_handler::asynchronous make_relay(relay_to rule, shared_services& services);
+
+template <>
+struct handler_of_result<relayed> {
+    static constexpr bool is_asynchronous = true;
+
+    static any_handler::asynchronous make(relay_to rule, shared_services& services)
+    {
+        return make_relay(std::move(rule), services);
+    }
+};
+
+} // namespace runtime
+} // namespace posthorn
