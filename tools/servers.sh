@@ -217,7 +217,7 @@ serve() {
     pid=$!
     printf '%s\n' "$pid" >"$dir/$name.pid"
     printf '%s\n' "$port" >"$dir/$name.port"
-    for _ in {1..600}; do
+    for _ in {1..2400}; do # a broker needs its time on a busy machine
         kill -0 "$pid" 2>/dev/null || return 1 # it has given up: a port taken, a bad option
         if "${name}_answers" >/dev/null 2>&1 && running "$name"; then
             write_env
