@@ -70,7 +70,7 @@ struct discovery_settings {
 /// `[[stores]]`
 struct store_settings {
     std::string name = {}; ///< empty: as the address says
-    secret_url url;        ///< may be a pattern of SQLite files
+    secret_url url = {};   ///< may be a pattern of SQLite files
     std::optional<discovery_settings> discover = {};
     duration every = std::chrono::minutes{1};
     bool migrate = false;

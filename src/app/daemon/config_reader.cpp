@@ -158,7 +158,7 @@ void read_handlers(section& root, configuration& into, route_book& routes)
         result.command = from.texts("command");
         if (!result.command.empty())
             from.check("command", [&] { (void)cli::find_command(result.command); });
-        else if (from.has("command"))
+        else if (from.is_empty_list("command"))
             from.refuse("command", "should name a program, and its arguments");
         result.concurrency =
             static_cast<std::size_t>(from.whole("concurrency", 1, 1'000).value_or(0));

@@ -59,7 +59,7 @@ std::vector<std::string> route_book::take(section& from)
     std::vector<std::string> result;
     from.require("on", "a topic, or with * at the end all that start so");
     const auto patterns = from.texts("on");
-    if (from.has("on") && patterns.empty())
+    if (from.is_empty_list("on"))
         from.refuse("on", "should name at least one topic");
     for (const auto& each : patterns) {
         const auto star = each.find('*');

@@ -115,7 +115,7 @@ struct store_numbers {
 struct daemon_view {
     bool draining = false;
     std::size_t running = 0;
-    std::vector<store_status> stores;
+    std::vector<store_status> stores = {};
 };
 
 class metrics {

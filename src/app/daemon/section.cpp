@@ -35,8 +35,8 @@ std::string percent_encoded(std::string_view text)
     return result;
 }
 
-// User and password stand between `//` and the last `@`. A password may hold anything, so that what
-// is put in there is encoded; elsewhere it is taken as it is.
+// User and password stand between `//` and the last `@`. What is put in there, or into a parameter,
+// may hold anything, and is encoded; elsewhere it is taken as it is.
 bool is_in_credentials(std::string_view url, std::size_t at)
 {
     const auto authority = url.find("//");
@@ -309,10 +309,10 @@ std::optional<std::string> section::filled(const value& from, const std::string&
             return std::nullopt;
         }
         if (auto found = noted_->variable(name)) {
-            const bool credential = is_url && is_in_credentials(text, at);
-            if (credential || (is_url && text.find('?') < at))
+            const bool inside = is_url && (is_in_credentials(text, at) || text.find('?') < at);
+            if (inside)
                 noted_->keep_secret(*found);
-            result += credential ? percent_encoded(*found) : *found;
+            result += inside ? percent_encoded(*found) : *found;
         } else {
             noted_->refuse(from.at, key,
                            fmt::format("the environment variable '{}' is not set", name));
@@ -394,6 +394,12 @@ std::optional<section> section::table(std::string_view name)
 {
     const auto* found = ask(name, value::kind::table, fmt::format("a table: [{}]", key(name)));
     return found == nullptr ? std::nullopt : std::optional(section(*found, key(name), *noted_));
+}
+
+bool section::is_empty_list(std::string_view name) const
+{
+    const auto* found = table_->find(name);
+    return found != nullptr && found->is.is == value::kind::array && found->is.items.empty();
 }
 
 std::vector<std::string> section::texts(std::string_view name)

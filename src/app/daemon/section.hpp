@@ -86,6 +86,8 @@ public:
     std::optional<secret_url> url(std::string_view name);
     std::optional<section> table(std::string_view name);
 
+    [[nodiscard]] bool is_empty_list(std::string_view name) const;
+
     /// One string, or a list of them.
     std::vector<std::string> texts(std::string_view name);
     std::vector<secret> all_hidden(std::string_view name);

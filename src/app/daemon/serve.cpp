@@ -210,7 +210,7 @@ void service::forget_ended()
     {
         const std::lock_guard lock(mutex_);
         const auto [first, last] =
-            std::ranges::remove_if(retired_, [](const auto& each) { return each->ended(); });
+            std::ranges::partition(retired_, [](const auto& each) { return !each->ended(); });
         gone.assign(first, last);
         retired_.erase(first, last);
     }
