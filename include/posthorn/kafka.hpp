@@ -63,4 +63,28 @@ struct kafka_options {
 [[nodiscard]] std::shared_ptr<transport> open_kafka(
     kafka_options options, environment surroundings = environment::system());
 
+struct kafka_feed_options {
+    std::string url; ///< as for the transport
+    kafka_access access = {};
+    std::vector<std::string> topics;
+    std::string group; ///< those of one group share the partitions
+
+    /// Where a group begins that has committed nothing.
+    enum class start_at { earliest, latest };
+    start_at start = start_at::earliest;
+
+    /// What can never be stored is written to the topic of its own with this at its end.
+    std::string refused_suffix = ".refused";
+
+    kafka_settings settings = {};
+};
+
+/// A feed that is a member of a consumer group. Offsets are committed as far as everything before
+/// them is acknowledged. What is given back holds its partition up, so that order is kept; what is
+/// refused goes to another topic with the reason as the header `posthorn-refused`. A message that
+/// does not say its id is known as `TOPIC/PARTITION/OFFSET`.
+/// Throws: `error` with `invalid_argument`; never for brokers that are away.
+[[nodiscard]] std::unique_ptr<feed> open_kafka_feed(
+    kafka_feed_options options, environment surroundings = environment::system());
+
 } // namespace posthorn

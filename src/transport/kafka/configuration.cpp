@@ -55,13 +55,13 @@ bool is_secret(std::string_view name)
 // Its levels are those of syslog.
 void log_line(const rd_kafka_t* client, int level, const char* facility, const char* text)
 {
-    const auto* surroundings = static_cast<const environment*>(rd_kafka_opaque(client));
-    if (!surroundings || !surroundings->log)
+    const auto& surroundings = *static_cast<client_context*>(rd_kafka_opaque(client))->surroundings;
+    if (!surroundings.log)
         return;
     auto ours = log_level::debug; // its own words for what our warnings say
     if (level <= 3)
         ours = log_level::info;
-    surroundings->log(ours, fmt::format("kafka: {}: {}", facility, text));
+    surroundings.log(ours, fmt::format("kafka: {}: {}", facility, text));
 }
 
 } // namespace
@@ -114,11 +114,10 @@ bool is_topic(std::string_view name) noexcept
 }
 
 configuration::configuration(std::string_view url, const kafka_access& access,
-                             const environment& surroundings)
+                             client_context& context)
     : conf_(rd_kafka_conf_new())
 {
-    // The client never writes through it.
-    rd_kafka_conf_set_opaque(conf_.get(), const_cast<environment*>(&surroundings)); // NOLINT
+    rd_kafka_conf_set_opaque(conf_.get(), &context);
     rd_kafka_conf_set_log_cb(conf_.get(), &log_line);
     set("bootstrap.servers", brokers_of(url));
     set("client.id", "posthorn");

@@ -6,6 +6,7 @@
 #include <posthorn/environment.hpp>
 #include <posthorn/kafka.hpp>
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -18,12 +19,24 @@ namespace posthorn::kafka {
 /// Whether Kafka can have a topic of this name.
 [[nodiscard]] bool is_topic(std::string_view name) noexcept;
 
+/// What a client hands to its callbacks.
+struct client_context {
+    std::shared_ptr<const environment> surroundings; // shared with whoever made the client
+    void* owner = nullptr;
+
+    /// Of a callback.
+    template <typename Owner>
+    [[nodiscard]] static Owner& owner_of(void* opaque)
+    {
+        return *static_cast<Owner*>(static_cast<client_context*>(opaque)->owner);
+    }
+};
+
 /// A configuration that grows by names and values.
 class configuration {
 public:
-    /// Its log lines go to `surroundings`. Lifetime: those must live as long as the client.
-    configuration(std::string_view url, const kafka_access& access,
-                  const environment& surroundings);
+    /// Lifetime: the context lives as long as the client.
+    configuration(std::string_view url, const kafka_access& access, client_context& context);
 
     /// Throws: `error` with `invalid_argument` that names the setting.
     void set(const std::string& name, const std::string& value);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -19,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a question to the brokers may keep somebody who is told to stop.
-constexpr auto probe_length = 40ms;
+// Whether the producer that is waited for has been replaced.
+constexpr auto look_again_within = 1s;
 
 void check(const kafka_options& options)
 {
@@ -79,36 +80,26 @@ public:
 
     bool wait_until_ready(const time_limit& how_long) override
     {
-        while (true) {
-            {
-                const std::lock_guard lock(mutex_);
-                if (closed_)
-                    return false;
-            }
-            const auto by = working(producer::company::many);
-            if (by->is_connected())
-                return true;
+        while (!closed_) {
             const auto now =
                 std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
+            const auto soon = now + look_again_within;
+            const auto by = working(producer::company::many);
+            if (by->wait_until_connected(
+                    {.until = std::min(how_long.until.value_or(soon), soon), .stop = how_long.stop},
+                    closed_))
+                return true;
             if (how_long.stop.stop_requested() || (how_long.until && now >= *how_long.until))
                 return false;
-            const auto length = how_long.until
-                                    ? std::min<duration>(probe_length, *how_long.until - now)
-                                    : duration(probe_length);
-            by->probe(length);
-            if (by->is_connected())
-                continue;
-            // A probe that failed at once is not repeated at once.
-            std::unique_lock lock(mutex_);
-            changed_.wait_until(lock, how_long.stop, now + length, [&] { return closed_; });
         }
+        return false;
     }
 
     void close(const time_limit& how_long) override
     {
         std::unique_lock lock(mutex_);
         closed_ = true;
-        changed_.notify_all();
+        many_->wake();
         const auto enough = [&] { return publishing_ == 0; };
         if (how_long.until)
             changed_.wait_until(lock, how_long.stop, *how_long.until, enough);
@@ -150,7 +141,7 @@ private:
     std::mutex mutex_;
     std::condition_variable_any changed_;
     std::size_t publishing_ = 0;
-    bool closed_ = false;
+    std::atomic<bool> closed_ = false;
     std::shared_ptr<producer> many_;  // shared with calls in progress
     std::shared_ptr<producer> alone_; // made when something has to be found out
 };

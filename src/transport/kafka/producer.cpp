@@ -15,20 +15,17 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t headers_allowance = std::size_t{72} << 10U;
 constexpr std::size_t topics_kept_max = 1'000;
-constexpr std::int16_t metadata_api = 3;
 
-// A response that comes so long after a doubt answers a request that was sent after it.
-constexpr auto stale_after = 200ms;
+// How long one question to the brokers may take; whoever ends a producer may have to wait for it.
+constexpr auto probe_length = 500ms;
 
-monotonic_time steady_now()
-{
-    return std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
-}
+// Questions that fail at once are not repeated at once.
+constexpr auto probe_pause = 50ms;
 
-configuration producer_configuration(const kafka_options& options, const environment& surroundings,
+configuration producer_configuration(const kafka_options& options, client_context& context,
                                      producer::company how)
 {
-    configuration conf(options.url, options.access, surroundings);
+    configuration conf(options.url, options.access, context);
     // A topic that does not exist is found out within the time that a call usually has.
     conf.set("topic.metadata.propagation.max.ms", "5000");
     conf.set("partitioner", "murmur2_random"); // as Java's clients do
@@ -57,52 +54,33 @@ mailbox::mailbox(std::size_t messages) : stamps(messages)
 
 producer::producer(const kafka_options& options, std::shared_ptr<const environment> surroundings,
                    company how)
-    : surroundings_(std::move(surroundings)),
+    : context_{.surroundings = std::move(surroundings), .owner = this},
       how_(how),
-      where_(brokers_of(options.url)),
-      doubt_since_(steady_now())
+      where_(brokers_of(options.url))
 {
-    auto conf = producer_configuration(options, *surroundings_, how);
+    auto conf = producer_configuration(options, context_, how);
     if (const auto alone = options.settings.find("batch.num.messages");
         alone != options.settings.end() && alone->second == "1")
         how_ = company::alone;
-    rd_kafka_conf_interceptor_add_on_new(conf.get(), "posthorn", &producer::on_new, this);
     client_ = std::move(conf).make(RD_KAFKA_PRODUCER);
     queue_.reset(rd_kafka_queue_get_main(client_.get()));
     listener_ = std::jthread([this] { listen(); });
+    prober_ = std::jthread([this] { probe(); });
 }
 
 producer::~producer()
 {
     // Every message gets its report, so that no mailbox waits for ever.
     rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-    ending_ = true;
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+        changed_.notify_all();
+    }
     rd_kafka_queue_yield(queue_.get());
     listener_.join();
+    prober_.join();
     topics_.clear();
-}
-
-rd_kafka_resp_err_t producer::on_new(rd_kafka_t* client, const rd_kafka_conf_t* /*conf*/,
-                                     void* self, char* /*why*/, std::size_t /*why_size*/)
-{
-    return rd_kafka_interceptor_add_on_response_received(client, "posthorn", &producer::on_response,
-                                                         self);
-}
-
-rd_kafka_resp_err_t producer::on_response(rd_kafka_t* /*client*/, int /*socket*/,
-                                          const char* /*broker*/, std::int32_t /*broker_id*/,
-                                          std::int16_t api, std::int16_t /*version*/,
-                                          std::int32_t /*correlation*/, std::size_t /*size*/,
-                                          std::int64_t /*rtt*/, rd_kafka_resp_err_t failure,
-                                          void* self)
-{
-    auto& that = *static_cast<producer*>(self);
-    if (api != metadata_api || failure != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return RD_KAFKA_RESP_ERR_NO_ERROR;
-    const std::lock_guard lock(that.mutex_);
-    if (steady_now() >= that.doubt_since_ + stale_after)
-        that.connected_ = true;
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
 producer::topic_handle producer::topic(const std::string& name)
@@ -167,42 +145,65 @@ bool producer::is_broken() const
            RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-bool producer::is_connected() const
-{
-    const std::lock_guard lock(mutex_);
-    return connected_;
-}
-
 void producer::doubt()
 {
     const std::lock_guard lock(mutex_);
     connected_ = false;
-    doubt_since_ = steady_now();
+    ++doubts_;
 }
 
-void producer::probe(duration at_most)
+bool producer::wait_until_connected(const time_limit& how_long, const std::atomic<bool>& enough)
 {
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
-    const rd_kafka_metadata_t* answer = nullptr;
-    const auto failed = rd_kafka_metadata(client_.get(), 0, nullptr, &answer,
-                                          static_cast<int>(std::max<long>(1, milliseconds)));
-    if (answer)
-        rd_kafka_metadata_destroy(answer);
-    if (failed == RD_KAFKA_RESP_ERR_NO_ERROR)
-        heard_of_broker();
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all(); // the prober
+    const auto is_settled = [&] { return connected_ || enough; };
+    if (how_long.until)
+        changed_.wait_until(lock, how_long.stop, *how_long.until, is_settled);
+    else
+        changed_.wait(lock, how_long.stop, is_settled);
+    --waiting_;
+    return connected_ && !enough;
 }
 
-void producer::heard_of_broker()
+void producer::wake()
 {
-    bool is_back = false;
-    {
-        const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+}
+
+void producer::probe()
+{
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [&] { return ending_ || (waiting_ > 0 && !connected_); });
+        if (ending_)
+            return;
+        const auto doubts = doubts_;
+        lock.unlock();
+        const rd_kafka_metadata_t* answer = nullptr;
+        const auto failed = rd_kafka_metadata(client_.get(), 0, nullptr, &answer,
+                                              std::chrono::milliseconds(probe_length).count());
+        if (answer)
+            rd_kafka_metadata_destroy(answer);
+        lock.lock();
+        if (failed) {
+            changed_.wait_for(lock, probe_pause, [&] { return ending_.load(); });
+            continue;
+        }
+        if (doubts != doubts_)
+            continue;
         connected_ = true;
-        is_back = std::exchange(lost_, false);
         trouble_.clear();
+        const bool is_back = std::exchange(lost_, false);
+        changed_.notify_all();
+        if (is_back && context_.surroundings->log) {
+            lock.unlock();
+            context_.surroundings->log(log_level::info,
+                                       fmt::format("kafka {}: connected again", where_));
+            lock.lock();
+        }
     }
-    if (is_back && surroundings_->log)
-        surroundings_->log(log_level::info, fmt::format("kafka {}: connected again", where_));
 }
 
 std::string producer::trouble() const
@@ -266,15 +267,15 @@ void producer::hear(rd_kafka_event_t& trouble)
             trouble_ = rd_kafka_event_error_string(&trouble);
         if (all_are_down) {
             connected_ = false;
-            doubt_since_ = steady_now();
+            ++doubts_;
             tell = !std::exchange(lost_, true);
         }
         tell =
             tell || code == RD_KAFKA_RESP_ERR__AUTHENTICATION || code == RD_KAFKA_RESP_ERR__FATAL;
     }
-    if (tell && surroundings_->log)
-        surroundings_->log(log_level::warning,
-                           fmt::format("kafka {}: {}", where_, this->trouble()));
+    if (tell && context_.surroundings->log)
+        context_.surroundings->log(log_level::warning,
+                                   fmt::format("kafka {}: {}", where_, this->trouble()));
 }
 
 } // namespace posthorn::kafka

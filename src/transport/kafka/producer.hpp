@@ -2,6 +2,7 @@
 #pragma once
 
 #include "transport/kafka/configuration.hpp"
+#include <posthorn/transport.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -74,12 +75,13 @@ public:
 
     [[nodiscard]] company how() const noexcept { return how_; }
 
-    /// Whether a broker has answered since somebody had reason to doubt that.
-    [[nodiscard]] bool is_connected() const;
+    /// Something was not answered: nobody knows whether a broker is there, until one answers.
     void doubt();
 
-    /// Asks a broker for something, for so long; an answer ends the doubt.
-    void probe(duration at_most);
+    /// Waits until a broker has answered since the last doubt. False: not by then, or woken.
+    [[nodiscard]] bool wait_until_connected(const time_limit& how_long,
+                                            const std::atomic<bool>& enough);
+    void wake(); ///< those who wait look at `enough`
 
     /// What a broker or the network complained about last; empty: nothing since the last answer.
     [[nodiscard]] std::string trouble() const;
@@ -91,23 +93,18 @@ private:
     void listen();
     void hand_out(rd_kafka_event_t& reports) const;
     void hear(rd_kafka_event_t& trouble);
-    void heard_of_broker();
-    static rd_kafka_resp_err_t on_new(rd_kafka_t* client, const rd_kafka_conf_t* conf, void* self,
-                                      char* why, std::size_t why_size);
-    static rd_kafka_resp_err_t on_response(rd_kafka_t* client, int socket, const char* broker,
-                                           std::int32_t broker_id, std::int16_t api,
-                                           std::int16_t version, std::int32_t correlation,
-                                           std::size_t size, std::int64_t rtt,
-                                           rd_kafka_resp_err_t failure, void* self);
+    void probe();
 
-    std::shared_ptr<const environment> surroundings_; // shared with the transport
+    client_context context_;
     company how_;
     std::string where_;
 
     mutable std::mutex mutex_;
+    std::condition_variable_any changed_;
     bool connected_ = false;
-    bool lost_ = false; ///< and somebody was told
-    monotonic_time doubt_since_;
+    bool lost_ = false;        ///< and somebody was told
+    std::uint64_t doubts_ = 0; ///< an answer to an older question settles nothing
+    std::size_t waiting_ = 0;
     std::string trouble_;
     std::map<std::string, topic_handle, std::less<>> topics_;
 
@@ -115,6 +112,7 @@ private:
     client_handle client_;
     queue_handle queue_;
     std::jthread listener_;
+    std::jthread prober_; ///< only works while somebody waits
 };
 
 } // namespace posthorn::kafka

@@ -115,6 +115,13 @@ void plain_client::declare_exchange(const std::string& name, const std::string& 
     state_->check("exchange.declare");
 }
 
+void plain_client::declare_internal_exchange(const std::string& name)
+{
+    amqp_exchange_declare(state_->connection, 1, plain_bytes(name), amqp_cstring_bytes("fanout"), 0,
+                          0, 0, 1, amqp_empty_table);
+    state_->check("exchange.declare");
+}
+
 void plain_client::delete_exchange(const std::string& name)
 {
     amqp_exchange_delete(state_->connection, 1, plain_bytes(name), 0);

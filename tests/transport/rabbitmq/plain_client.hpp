@@ -34,6 +34,8 @@ public:
 
     void declare_exchange(const std::string& name, const std::string& type,
                           const arguments& with = {});
+    /// One that clients must not publish to.
+    void declare_internal_exchange(const std::string& name);
     void delete_exchange(const std::string& name);
 
     /// Durable.
