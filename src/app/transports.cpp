@@ -2,6 +2,7 @@
 #include "app/transports.hpp"
 
 #include "app/cli/text.hpp"
+#include "app/transports/readers.hpp"
 
 #include <fmt/format.h>
 
@@ -19,13 +20,48 @@ struct catalogue_entry {
     feed_opener (*feed)(section& from, const secret_url& url);
 };
 
-// All that there can be; what this build lacks has no functions.
+// All that there can be. What this build lacks has no functions: CMake says what there is.
+#ifdef POSTHORN_HAS_RABBITMQ
+constexpr auto rabbitmq_out = &rabbitmq_transport;
+constexpr auto rabbitmq_in = &rabbitmq_feed;
+#else
+constexpr auto rabbitmq_out = nullptr;
+constexpr auto rabbitmq_in = nullptr;
+#endif
+#ifdef POSTHORN_HAS_NATS
+constexpr auto nats_out = &nats_transport;
+constexpr auto nats_in = &nats_feed;
+#else
+constexpr auto nats_out = nullptr;
+constexpr auto nats_in = nullptr;
+#endif
+#ifdef POSTHORN_HAS_REDIS
+constexpr auto redis_out = &redis_transport;
+constexpr auto redis_in = &redis_feed;
+#else
+constexpr auto redis_out = nullptr;
+constexpr auto redis_in = nullptr;
+#endif
+#ifdef POSTHORN_HAS_KAFKA
+constexpr auto kafka_out = &kafka_transport;
+constexpr auto kafka_in = &kafka_feed;
+#else
+constexpr auto kafka_out = nullptr;
+constexpr auto kafka_in = nullptr;
+#endif
+#ifdef POSTHORN_HAS_WEBHOOK
+constexpr auto webhook_out = &webhook_transport;
+#else
+constexpr auto webhook_out = nullptr;
+#endif
+
 std::span<const catalogue_entry> catalogue()
 {
     static constexpr catalogue_entry entries[] = {
-        {"amqp", nullptr, nullptr},  {"amqps", nullptr, nullptr}, {"nats", nullptr, nullptr},
-        {"tls", nullptr, nullptr},   {"redis", nullptr, nullptr}, {"rediss", nullptr, nullptr},
-        {"kafka", nullptr, nullptr}, {"http", nullptr, nullptr},  {"https", nullptr, nullptr},
+        {"amqp", rabbitmq_out, rabbitmq_in}, {"amqps", rabbitmq_out, rabbitmq_in},
+        {"nats", nats_out, nats_in},         {"tls", nats_out, nats_in},
+        {"redis", redis_out, redis_in},      {"kafka", kafka_out, kafka_in},
+        {"http", webhook_out, nullptr},      {"https", webhook_out, nullptr},
     };
     return entries;
 }
@@ -68,9 +104,12 @@ feed_opener read_feed(section& from, std::string_view url_key, const secret_url&
     if (entry == nullptr)
         return {};
     if (entry->feed == nullptr) {
-        from.refuse(url_key, entry->transport == nullptr
-                                 ? fmt::format("this build has no transport for {}:", entry->scheme)
-                                 : fmt::format("nothing can be fed from {}:", entry->scheme));
+        from.refuse(
+            url_key,
+            entry->transport == nullptr
+                ? fmt::format("this build has no transport for {}:", entry->scheme)
+                : fmt::format("nothing can be fed from {}:; for webhooks there are [[endpoints]]",
+                              entry->scheme));
         return {};
     }
     return entry->feed(from, url);

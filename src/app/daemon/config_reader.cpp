@@ -78,9 +78,19 @@ void read_metrics(section& root, metrics_settings& into)
     from->finish();
 }
 
-// What a URL says wrong, it says by itself.
+// A text that is no URL at all is not quoted: somebody may have given us a password instead.
 void check_store_url(section& from, std::string_view name, const secret_url& url)
 {
+    static const std::array<std::string, 4> schemes{"sqlite", "postgresql", "postgres", "mariadb"};
+    const auto scheme = url.scheme();
+    if (std::ranges::find(schemes, scheme) == schemes.end()) {
+        const auto meant = cli::nearest(scheme, schemes);
+        from.refuse(name,
+                    fmt::format("is no URL of a store: those begin with sqlite:, postgresql: "
+                                "or mariadb:{}",
+                                meant.empty() ? "" : fmt::format("; did you mean {}:?", meant)));
+        return;
+    }
     from.check(name, [&] { (void)migration_sql(url.reveal()); });
 }
 

@@ -439,6 +439,18 @@ std::vector<std::pair<std::string, std::string>> section::pairs(std::string_view
     return result;
 }
 
+std::vector<std::pair<std::string, secret>> section::hidden_pairs(std::string_view name)
+{
+    std::vector<std::pair<std::string, secret>> result;
+    const auto* found = ask(name, value::kind::table, "a table of strings");
+    if (found == nullptr)
+        return result;
+    for (const auto& each : found->members)
+        if (auto text = hidden_value(each.is, fmt::format("{}.{}", key(name), each.name)))
+            result.emplace_back(each.name, *std::move(text));
+    return result;
+}
+
 std::vector<section> section::tables(std::string_view name)
 {
     std::vector<section> result;

@@ -92,6 +92,7 @@ public:
     std::vector<std::string> texts(std::string_view name);
     std::vector<secret> all_hidden(std::string_view name);
     std::vector<std::pair<std::string, std::string>> pairs(std::string_view name);
+    std::vector<std::pair<std::string, secret>> hidden_pairs(std::string_view name);
 
     /// `[[name]]`
     std::vector<section> tables(std::string_view name);
