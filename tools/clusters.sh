@@ -57,7 +57,7 @@ nats_prepare() {
         routes+=("nats://127.0.0.1:$(free_port)")
     done
     for node in "${nodes[@]}"; do
-        : >"$dir/node-$node/settings"
+        : >"$dir/node-$node/settings" # there are none
         printf '%s\n' -n "node-$node" -cluster_name "$name" -cluster "${routes[node - 1]}" \
             -routes "$(IFS=, && printf %s "${routes[*]}")" >"$dir/node-$node/options"
     done
@@ -90,11 +90,18 @@ urls_of_cluster() {
     (IFS=, && printf '%s\n' "${result[*]}")
 }
 
+# Nodes that start at the same time have no port in common.
+ports_of_node() {
+    local first=${ports%-*} last=${ports#*-} share
+    share=$(((last - first + 1) / ${#nodes[@]}))
+    printf '%s-%s' $((first + share * ($1 - 1))) $((first + share * $1 - 1))
+}
+
 revive_node() {
     local options
     mapfile -t options <"$dir/node-$1/options"
     source "$dir/node-$1/settings"
-    "$servers" "$name" start "$dir/node-$1" "${options[@]}"
+    POSTHORN_TEST_PORTS=$(ports_of_node "$1") "$servers" "$name" start "$dir/node-$1" "${options[@]}"
 }
 
 kill_node() { "$servers" "$name" kill "$dir/node-$1"; }

@@ -113,8 +113,11 @@ rabbitmq_serve() {
     "$home/launch" epmd & # a child of the server, which this shell becomes
     exec setsid "$home/launch" /usr/lib/rabbitmq/bin/rabbitmq-server
 }
+# Somebody else may answer on its port while it still boots.
 rabbitmq_answers() {
-    { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null && exec 3>&-
+    { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null && exec 3>&- &&
+        awk '/Starting RabbitMQ/ { up = 0 } /Server startup complete/ { up = 1 } END { exit !up }' \
+            "$dir/rabbitmq.log"
 }
 
 nats_user=nats
