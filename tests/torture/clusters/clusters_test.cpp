@@ -42,7 +42,7 @@ public:
     [[nodiscard]] bool reaches(std::size_t many)
     {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, 300s, [&] { return accepted_ >= many; });
+        return changed_.wait_for(lock, 120s, [&] { return accepted_ >= many; });
     }
 
 private:
