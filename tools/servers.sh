@@ -67,7 +67,8 @@ mariadb_serve() {
     exec setsid "${become[@]}" mariadbd --no-defaults --datadir="$home/data" --port="$port" \
         --socket="$home/mariadb.sock" --bind-address=127.0.0.1 --skip-name-resolve \
         --max-connections=200 --innodb-log-file-size=32M --innodb-buffer-pool-size=64M \
-        --innodb-flush-log-at-trx-commit=2 --innodb-flush-method=nosync "$@"
+        --innodb-flush-log-at-trx-commit=2 --innodb-flush-method=nosync --debug-no-sync \
+        --skip-innodb-file-per-table "$@"
 }
 mariadb_answers() {
     mariadb-admin --no-defaults -h 127.0.0.1 -P "$port" -u root --connect-timeout=1 ping
