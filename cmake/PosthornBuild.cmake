@@ -9,6 +9,9 @@ if(PROJECT_IS_TOP_LEVEL)
   if(CCACHE_PROGRAM)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
   endif()
+  # Dozens of programs are linked: with mold, where it is installed, in a fraction of the time.
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=mold POSTHORN_HAS_MOLD)
 endif()
 
 # The sources of a target are compiled together, because reading the headers they share and expanding their templates
@@ -26,6 +29,9 @@ if(CMAKE_UNITY_BUILD) # sources that do not know each other share a scope
   target_compile_options(posthorn_build INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 else()
   target_compile_options(posthorn_build INTERFACE -Wshadow)
+endif()
+if(POSTHORN_HAS_MOLD)
+  target_link_options(posthorn_build INTERFACE -fuse-ld=mold)
 endif()
 if(POSTHORN_SANITIZE)
   list(JOIN POSTHORN_SANITIZE "," sanitizers)

@@ -135,6 +135,9 @@ struct any_handler {
     using asynchronous = std::function<void(delivery_view, ended)>;
 
     std::variant<plain, transactional, asynchronous> run;
+
+    /// It has nothing to finish of its own: when the worker drains it is asked to end at once.
+    bool only_waits = false;
 };
 
 /// What the exception says about the message: `permanent_failure` fails it, all others are tried
@@ -162,6 +165,9 @@ struct handler_of_result {
     static constexpr bool is_asynchronous = false;
 };
 
+template <typename Result>
+concept waiting_result = handler_of_result<Result>::only_waits;
+
 /// Services that handlers of one worker share, such as the threads of its coroutines.
 class shared_services {
 public:
@@ -186,7 +192,8 @@ any_handler make_handler(Function function, shared_services& services)
     if constexpr (std::invocable<Function&, const delivery_view&>) {
         using result = std::invoke_result_t<Function&, const delivery_view&>;
         if constexpr (handler_of_result<result>::is_asynchronous) {
-            return {handler_of_result<result>::make(std::move(function), services)};
+            return {handler_of_result<result>::make(std::move(function), services),
+                    waiting_result<result>};
         } else {
             return {any_handler::plain(
                 [function = std::move(function)](const delivery_view& which) mutable {

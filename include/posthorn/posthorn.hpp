@@ -8,6 +8,7 @@
 #include <posthorn/enqueue.hpp>
 #include <posthorn/environment.hpp>
 #include <posthorn/error.hpp>
+#include <posthorn/feeds.hpp>
 #include <posthorn/id.hpp>
 #include <posthorn/idempotency.hpp>
 #include <posthorn/in_process.hpp>

@@ -14,11 +14,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace posthorn {
 
 /// Text with places for what a message says of itself: `{topic}`, `{topic.N}` (its Nth part between
-/// dots, from 1), `{key}`, `{id}`, `{store}` and `{header.NAME}`; `{{` and `}}` are braces.
+/// dots, from 1), `{key}`, `{id}`, `{store}` and `{header.NAME}`; `{{` and `}}` are braces. In a
+/// URL of http or https, what is filled in is percent-encoded: it cannot change where the URL
+/// leads.
 class message_template {
 public:
     message_template() = default; ///< empty
@@ -27,14 +31,25 @@ public:
     message_template(std::string_view text); // NOLINT: meant to convert
     message_template(const char* text) : message_template(std::string_view(text)) {}
 
-    [[nodiscard]] bool empty() const noexcept { return text_.empty(); }
-    [[nodiscard]] const std::string& text() const noexcept { return text_; }
+    [[nodiscard]] bool empty() const noexcept { return pieces_.empty(); }
 
     /// Throws: `permanent_failure` if the message lacks what a place asks for.
-    [[nodiscard]] std::string filled(const delivery_view& with) const;
+    [[nodiscard]] std::string filled(const delivery& with, std::string_view store = {}) const;
 
 private:
-    std::string text_;
+    enum class place { text, topic, topic_part, key, id, store, header };
+    struct piece {
+        place what = place::text;
+        std::string text = {};  ///< the text itself, or a header's name
+        std::size_t number = 0; ///< of a part of the topic
+    };
+
+    [[nodiscard]] static piece place_named(std::string_view name);
+    [[nodiscard]] static std::string value_of(const piece& which, const delivery& with,
+                                              std::string_view store);
+
+    std::vector<piece> pieces_;
+    bool url_ = false;
 };
 
 struct relay_options {
@@ -50,10 +65,6 @@ struct relay_options {
 
 /// Stands for a handler that answers later.
 struct relayed {};
-
-namespace runtime {
-class relay_desk;
-}
 
 /// A handler that relays. Those with the same transport share its batches.
 class relay_to {
@@ -78,6 +89,7 @@ namespace runtime {
 template <>
 struct handler_of_result<relayed> {
     static constexpr bool is_asynchronous = true;
+    static constexpr bool only_waits = true;
 
     static any_handler::asynchronous make(relay_to rule, shared_services& services)
     {

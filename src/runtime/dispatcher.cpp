@@ -454,8 +454,8 @@ void dispatcher::endure(turn& now, const std::exception& why)
     (void)bell_->wait(jittered);
 }
 
-// Lets handlers end. When a quarter of the grace is left, or at once if that is wanted, they are
-// asked to; after it nobody is waited for.
+// Lets handlers end; those that only wait need not. When a quarter of the grace is left, or at once
+// if that is wanted, they are asked to; after it nobody is waited for.
 void dispatcher::drain(const stop_request& stop)
 {
     using clock = std::chrono::steady_clock;
@@ -464,13 +464,14 @@ void dispatcher::drain(const stop_request& stop)
     auto end = clock::now() + grace;
     bool asked = false;
     bool hurried = false;
+    with_->held.ask_to_stop(held_messages::whom::who_only_waits);
     for (;;) {
         if (!hurried && stop.now.stop_requested()) {
             end = std::min(end, clock::now() + last_words);
             hurried = true;
         }
         if (!asked && (hurried || clock::now() >= ask_at)) {
-            with_->held.ask_all_to_stop();
+            with_->held.ask_to_stop(held_messages::whom::all);
             asked = true;
         }
         const auto left = std::chrono::duration_cast<duration>(end - clock::now());

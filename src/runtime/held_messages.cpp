@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 constexpr duration look_at_manual_clock_every = 2ms;
 
 // Outside the lock: whoever listens to the token may call us.
-void ask_to_stop(const std::vector<running_ptr>& which)
+void request_stop_of(const std::vector<running_ptr>& which)
 {
     for (const auto& each : which)
         each->stop.request_stop();
@@ -83,6 +83,7 @@ bool held_messages::may_begin(const running_ptr& which)
     if (!limits_->enter(*which))
         return false;
     ++running_;
+    which->has_begun = true;
     which->began = now;
     if (options.timeout) {
         which->deadline = now + *options.timeout;
@@ -254,7 +255,7 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
         due.closing = closing_;
         if (!to_stop.empty()) {
             guard.unlock();
-            ask_to_stop(to_stop);
+            request_stop_of(to_stop);
             guard.lock();
         }
         if (!due.to_settle.empty() || !due.to_renew.empty() || due.closing ||
@@ -390,18 +391,20 @@ void held_messages::lost(fence which)
     }
     for (const auto& each : members)
         each->lost = true;
-    ask_to_stop(members);
+    request_stop_of(members);
 }
 
-void held_messages::ask_all_to_stop()
+void held_messages::ask_to_stop(whom which)
 {
     std::vector<running_ptr> members;
     {
         const lock guard(mutex_);
-        for (const auto& [number, each] : batches_)
-            members.insert(members.end(), each.open.begin(), each.open.end());
+        for (const auto& [number, batch] : batches_)
+            for (const auto& each : batch.open)
+                if (which == whom::all || (each->has_begun && each->to->handler.only_waits))
+                    members.push_back(each);
     }
-    ask_to_stop(members);
+    request_stop_of(members);
 }
 
 void held_messages::close()

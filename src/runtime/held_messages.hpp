@@ -117,7 +117,8 @@ public:
 
     // ------------------------------------------------------------------------ for the end
 
-    void ask_all_to_stop();
+    enum class whom { all, who_only_waits };
+    void ask_to_stop(whom which);
     void close();         ///< lets `wait_for_chores` end
     void wake() noexcept; ///< ends all waits
 

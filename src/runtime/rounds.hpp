@@ -138,6 +138,7 @@ private:
     [[nodiscard]] duration look_again_in(entry& which, const station::answer& said) const;
 
     void work(lock& guard);
+    void ask_to_stop(lock& guard, held_messages::whom which);
     void drain(lock& guard);
     void close(lock& guard);
     [[nodiscard]] bool is_over() const;

@@ -113,8 +113,19 @@ void rounds::work(lock& guard)
         step(guard, 50ms);
 }
 
-// Lets handlers end. When a quarter of the grace is left, or at once if that is wanted, they are
-// asked to; after it nobody is waited for.
+void rounds::ask_to_stop(lock& guard, held_messages::whom which)
+{
+    std::vector<std::shared_ptr<station>> all;
+    for (const auto& [position, each] : entries_)
+        all.push_back(each->at);
+    guard.unlock(); // whoever listens to the token may call us
+    for (const auto& each : all)
+        each->ask_to_stop(which);
+    guard.lock();
+}
+
+// Lets handlers end; those that only wait need not. When a quarter of the grace is left, or at once
+// if that is wanted, all are asked to; after it nobody is waited for.
 void rounds::drain(lock& guard)
 {
     const auto grace = with_.worker.options->grace;
@@ -128,14 +139,10 @@ void rounds::drain(lock& guard)
             hurried = true;
         }
         if (!asked && (hurried || clock::now() >= ask_at)) {
-            std::vector<std::shared_ptr<station>> all;
-            for (const auto& [position, each] : entries_)
-                all.push_back(each->at);
-            guard.unlock(); // whoever listens to the token may call us
-            for (const auto& each : all)
-                each->ask_to_stop();
-            guard.lock();
+            ask_to_stop(guard, held_messages::whom::all);
             asked = true;
+        } else if (!asked) { // each time: a visit may have begun some meanwhile
+            ask_to_stop(guard, held_messages::whom::who_only_waits);
         }
         const auto now = clock::now();
         const bool empty =

@@ -23,6 +23,7 @@ struct running_delivery {
     std::stop_source stop;
     std::atomic<bool> lost = false; ///< the lease is gone
 
+    bool has_begun = false; ///< its handler, and from then on it stays the same
     monotonic_time began{};
     std::optional<monotonic_time> deadline = {};
     std::optional<monotonic_time> held_until = {}; ///< then its lease may run out

@@ -165,10 +165,10 @@ run_report station::so_far() const
     return sum;
 }
 
-void station::ask_to_stop()
+void station::ask_to_stop(held_messages::whom which)
 {
     if (const auto with = current())
-        with->held.ask_all_to_stop();
+        with->held.ask_to_stop(which);
 }
 
 void station::close()

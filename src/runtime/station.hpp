@@ -78,7 +78,7 @@ public:
     [[nodiscard]] std::size_t running() const;
     [[nodiscard]] bool has_messages() const;
     [[nodiscard]] run_report so_far() const;
-    void ask_to_stop();
+    void ask_to_stop(held_messages::whom which);
     void close(); ///< the next visit is the last
 
 private:

@@ -220,6 +220,14 @@ TEST_P(concurrency, one_dedup_key_adds_one_message_however_many_enqueue_it)
     EXPECT_EQ(count_messages(real()).ready, 1);
 }
 
+TEST(ledger_of_skips_of_threads, every_entry_names_a_test_that_exists)
+{
+    EXPECT_THAT(entries_without_a_test([](std::string_view suite) {
+                    return suite == "bells_from_elsewhere" || suite == "concurrency";
+                }),
+                ::testing::IsEmpty());
+}
+
 CONFORMANCE_SUITE(concurrency);
 
 } // namespace posthorn::conformance
