@@ -2,15 +2,21 @@
 #include "conformance/mariadb_under_test.hpp"
 
 #include "conformance/server_under_test.hpp"
+#include "conformance/spares.hpp"
+#include <posthorn/environment.hpp>
 #include <posthorn/mariadb.hpp>
 
 #include <gtest/gtest.h>
 #include <mysql.h>
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace posthorn::conformance {
 namespace {
@@ -173,35 +179,128 @@ private:
     std::optional<mariadb::borrowed_transaction> loan_; // gone before its connection
 };
 
-class mariadb_database final : public store_under_test {
+// A database with Posthorn's tables. To make one takes longer than most tests do, so it can be made
+// as good as new.
+class renewable_database {
 public:
-    mariadb_database()
+    renewable_database()
     {
-        client("").run("CREATE DATABASE " + name_);
-        mariadb::migrate(url());
+        db_.run("SET lock_wait_timeout = 10, group_concat_max_len = 1000000");
+        db_.run("CREATE DATABASE " + name_);
+        mariadb::migrate(server_url(mariadb_variable) + name_);
+        fresh_ = definitions();
     }
-    mariadb_database(const mariadb_database&) = delete;
-    mariadb_database& operator=(const mariadb_database&) = delete;
-    ~mariadb_database() override
+    renewable_database(const renewable_database&) = delete;
+    renewable_database& operator=(const renewable_database&) = delete;
+    ~renewable_database()
     {
         try {
-            client db("");
-            db.run("SET lock_wait_timeout = 10");
-            db.run("DROP DATABASE " + name_);
+            db_.run("DROP DATABASE " + name_);
         } catch (const std::exception& failure) {
             ADD_FAILURE() << "the database " << name_ << " stays behind: " << failure.what();
         }
     }
 
-    std::string url() const override { return server_url(mariadb_variable) + name_; }
-    store open(const store_options& options) override { return mariadb::open(url(), options); }
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+    /// Returns: whether it is as it was when it was made. Not so with connections that somebody may
+    /// still use, and with other tables, procedures or triggers.
+    [[nodiscard]] bool renew()
+    {
+        if (!is_alone() || definitions() != fresh_)
+            return false;
+        // DELETE would leave counters as they are, and for a while rows that can be locked.
+        std::istringstream written(tables_that_were_written());
+        for (std::string table; std::getline(written, table);)
+            db_.run("TRUNCATE TABLE " + name_ + "." + table);
+        const auto fences = name_ + ".posthorn_lease_fence";
+        if (db_.run("SELECT next_not_cached_value FROM " + fences) != "1")
+            db_.run("ALTER SEQUENCE " + fences + " RESTART");
+        return true;
+    }
+
+private:
+    // Servers notice a moment later that a client has gone.
+    bool is_alone()
+    {
+        const auto others =
+            "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = '" + name_ + "'";
+        for (int patience = 100; db_.run(others) != "0"; --patience) {
+            if (patience == 0)
+                return false;
+            environment::system().clock->pause(std::chrono::milliseconds{5});
+        }
+        return true;
+    }
+
+    std::string definitions()
+    {
+        const auto of = [&](const std::string& what, const std::string& kind) {
+            return db_
+                .run("SELECT group_concat(concat_ws(' ', " + what +
+                     ") ORDER BY 1) FROM information_schema." + kind + "_SCHEMA = '" + name_ + "'")
+                .value();
+        };
+        return of("TABLE_NAME, TABLE_TYPE, ENGINE", "TABLES WHERE TABLE") + "\n" +
+               of("TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT",
+                  "COLUMNS WHERE TABLE") +
+               "\n" +
+               of("TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME", "STATISTICS WHERE TABLE") +
+               "\n" + of("TRIGGER_NAME", "TRIGGERS WHERE TRIGGER") + "\n" +
+               of("ROUTINE_NAME, md5(ROUTINE_DEFINITION)", "ROUTINES WHERE ROUTINE") + "\n" +
+               db_.run("SELECT group_concat(version, name, applied_at ORDER BY version) FROM " +
+                       name_ + ".posthorn_schema")
+                   .value();
+    }
+
+    // One to a line.
+    std::string tables_that_were_written()
+    {
+        return db_
+            .run("SELECT group_concat(TABLE_NAME SEPARATOR '\\n') FROM information_schema.TABLES "
+                 "WHERE TABLE_SCHEMA = '" +
+                 name_ +
+                 "' AND TABLE_TYPE = 'BASE TABLE' AND TABLE_NAME <> 'posthorn_schema' AND "
+                 "(UPDATE_TIME IS NOT NULL OR AUTO_INCREMENT > 1)")
+            .value();
+    }
+
+    std::string name_ = unused_name();
+    client db_{""};
+    std::string fresh_;
+};
+
+class mariadb_database final : public store_under_test {
+public:
+    mariadb_database() = default;
+    mariadb_database(const mariadb_database&) = delete;
+    mariadb_database& operator=(const mariadb_database&) = delete;
+    ~mariadb_database() override
+    {
+        if (is_known_)
+            return;
+        const auto name = database_->name();
+        try {
+            spares<renewable_database>::give_back(std::move(database_));
+        } catch (const std::exception& failure) {
+            ADD_FAILURE() << "the database " << name
+                          << " does not become new again: " << failure.what();
+        }
+    }
+
+    std::string url() const override
+    {
+        is_known_ = true; // who knows the way may come later, too
+        return own_url();
+    }
+    store open(const store_options& options) override { return mariadb::open(own_url(), options); }
     store open_impatient(const store_options& options) override
     {
-        return mariadb::open(url() + "?lock_timeout=20ms", options);
+        return mariadb::open(own_url() + "?lock_timeout=20ms", options);
     }
     std::unique_ptr<native_connection> connect(const environment& world) override
     {
-        return std::make_unique<mariadb_connection>(name_, world);
+        return std::make_unique<mariadb_connection>(database_->name(), world);
     }
     std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
     {
@@ -209,7 +308,10 @@ public:
     }
 
 private:
-    std::string name_ = unused_name();
+    std::string own_url() const { return server_url(mariadb_variable) + database_->name(); }
+
+    std::unique_ptr<renewable_database> database_ = spares<renewable_database>::take();
+    mutable bool is_known_ = false;
 };
 
 } // namespace

@@ -2,14 +2,19 @@
 #include "conformance/postgres_under_test.hpp"
 
 #include "conformance/server_under_test.hpp"
+#include "conformance/spares.hpp"
+#include <posthorn/environment.hpp>
 #include <posthorn/postgres.hpp>
 
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace posthorn::conformance {
 namespace {
@@ -72,10 +77,16 @@ private:
     PGconn* handle_;
 };
 
+// Connections are called like their schema: so they are found, also after their clients have gone.
+std::string url_for(const std::string& schema)
+{
+    return server_url(postgres_variable) + "?application_name=" + schema;
+}
+
 class postgres_connection final : public native_connection {
 public:
     postgres_connection(std::string schema, const environment& world)
-        : schema_(std::move(schema)), db_(server_url(postgres_variable))
+        : schema_(std::move(schema)), db_(url_for(schema_))
     {
         // The application's tables are not beside Posthorn's, and its path does not lead there.
         execute("SET search_path TO " + schema_ + "_app");
@@ -144,47 +155,161 @@ private:
     std::optional<postgres::borrowed_transaction> loan_; // gone before its connection
 };
 
+// A schema with Posthorn's tables, and one beside it for the application's. To make one takes
+// longer than most tests do, so it can be made as good as new.
+class renewable_schema {
+public:
+    renewable_schema()
+    {
+        db_.run("CREATE SCHEMA " + name_ + "_app");
+        postgres::migrate(server_url(postgres_variable) + "?schema=" + name_);
+        db_.run("SET lock_timeout TO '10s'");
+        fresh_ = catalog();
+        // Some tables have rows from the beginning.
+        db_.run(for_tables("CREATE TEMP TABLE fresh_%2$s AS TABLE %1$s"));
+        renewal_ = for_tables("LOCK TABLE %1$s") + "; " +
+                   for_tables("DELETE FROM %1$s; INSERT INTO %1$s OVERRIDING SYSTEM VALUE "
+                              "TABLE pg_temp.fresh_%2$s") +
+                   "; " + for_sequences();
+    }
+    renewable_schema(const renewable_schema&) = delete;
+    renewable_schema& operator=(const renewable_schema&) = delete;
+    ~renewable_schema()
+    {
+        try {
+            db_.run("DROP SCHEMA IF EXISTS " + name_ + ", " + name_ + "_app CASCADE");
+        } catch (const std::exception& failure) {
+            ADD_FAILURE() << "the schema " << name_ << " stays behind: " << failure.what();
+        }
+    }
+
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+    /// Returns: whether it is as it was when it was made. Not so with connections that somebody may
+    /// still use, with other tables, functions or triggers, and with many rows, whose remains would
+    /// slow the next test down.
+    [[nodiscard]] bool renew()
+    {
+        if (!is_alone() || catalog() != fresh_ || is_large())
+            return false;
+        db_.run(renewal_);
+        return true;
+    }
+
+private:
+    // Servers notice a moment later that a client has gone.
+    bool is_alone()
+    {
+        const auto others =
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = '" + name_ + "'";
+        for (int patience = 100; db_.run(others) != "0"; --patience) {
+            if (patience == 0)
+                return false;
+            environment::system().clock->pause(std::chrono::milliseconds{5});
+        }
+        return true;
+    }
+
+    // What there is, and which transaction made it so.
+    std::string catalog()
+    {
+        return db_
+            .run("WITH here AS (SELECT oid, xmin FROM pg_namespace"
+                 "  WHERE nspname IN ('" +
+                 name_ + "', '" + name_ +
+                 "_app')),"
+                 " relations AS (SELECT oid, xmin FROM pg_class"
+                 "  WHERE relnamespace IN (SELECT oid FROM here)),"
+                 " everything AS (SELECT * FROM here UNION ALL SELECT * FROM relations"
+                 "  UNION ALL SELECT oid, xmin FROM pg_proc"
+                 "   WHERE pronamespace IN (SELECT oid FROM here)"
+                 "  UNION ALL SELECT oid, xmin FROM pg_trigger"
+                 "   WHERE tgrelid IN (SELECT oid FROM relations)"
+                 "  UNION ALL SELECT attrelid, xmin FROM pg_attribute"
+                 "   WHERE attnum > 0 AND attrelid IN (SELECT oid FROM relations)"
+                 "  UNION ALL SELECT seqrelid, xmin FROM pg_sequence"
+                 "   WHERE seqrelid IN (SELECT oid FROM relations))"
+                 " SELECT md5(string_agg(oid || ' ' || xmin, ', ' ORDER BY oid, xmin::text))"
+                 "  FROM everything")
+            .value();
+    }
+
+    bool is_large()
+    {
+        return db_.run("SELECT max(pg_relation_size(oid)) > 200000 FROM pg_class WHERE " +
+                       mine()) != "f";
+    }
+
+    // Statements for each table, and for each sequence as it stands now.
+    std::string for_tables(const std::string& statement)
+    {
+        return db_
+            .run("SELECT string_agg(format('" + statement +
+                 "', oid::regclass, relname), '; ') FROM pg_class WHERE relkind = 'r' AND " +
+                 mine())
+            .value();
+    }
+    std::string for_sequences()
+    {
+        return db_
+            .run("SELECT string_agg(format('SELECT setval(%L, %s, %L)', "
+                 "format('%I.%I', schemaname, sequencename), coalesce(last_value, start_value), "
+                 "last_value IS NOT NULL), '; ') FROM pg_sequences WHERE schemaname = '" +
+                 name_ + "'")
+            .value();
+    }
+
+    std::string mine() const { return "relnamespace = '" + name_ + "'::regnamespace"; }
+
+    std::string name_ = unused_name();
+    libpq db_{server_url(postgres_variable)};
+    std::string fresh_;
+    std::string renewal_;
+};
+
 class postgres_schema final : public store_under_test {
 public:
-    postgres_schema()
-    {
-        libpq(server_url(postgres_variable)).run("CREATE SCHEMA " + schema_ + "_app");
-        postgres::migrate(url());
-    }
+    postgres_schema() = default;
     postgres_schema(const postgres_schema&) = delete;
     postgres_schema& operator=(const postgres_schema&) = delete;
     ~postgres_schema() override
     {
+        if (is_known_)
+            return;
+        const auto name = schema_->name();
         try {
-            libpq db(server_url(postgres_variable));
-            db.run("SET lock_timeout TO '10s'");
-            db.run("DROP SCHEMA IF EXISTS " + schema_ + ", " + schema_ + "_app CASCADE");
+            spares<renewable_schema>::give_back(std::move(schema_));
         } catch (const std::exception& failure) {
-            ADD_FAILURE() << "the schema " << schema_ << " stays behind: " << failure.what();
+            ADD_FAILURE() << "the schema " << name
+                          << " does not become new again: " << failure.what();
         }
     }
 
     std::string url() const override
     {
-        return server_url(postgres_variable) + "?schema=" + schema_;
+        is_known_ = true; // who knows the way may come later, too
+        return server_url(postgres_variable) + "?schema=" + schema_->name();
     }
-    store open(const store_options& options) override { return postgres::open(url(), options); }
+    store open(const store_options& options) override { return postgres::open(own_url(), options); }
     store open_impatient(const store_options& options) override
     {
-        return postgres::open(url() + "&lock_timeout=20ms", options);
+        return postgres::open(own_url() + "&lock_timeout=20ms", options);
     }
     std::unique_ptr<native_connection> connect(const environment& world) override
     {
-        return std::make_unique<postgres_connection>(schema_, world);
+        return std::make_unique<postgres_connection>(schema_->name(), world);
     }
-    std::string table_of_application() const override { return schema_ + "_app.business"; }
+    std::string table_of_application() const override { return schema_->name() + "_app.business"; }
     std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
     {
         return first_value(postgres::native_handle(tx), sql);
     }
 
 private:
-    std::string schema_ = unused_name();
+    std::string own_url() const { return url_for(schema_->name()) + "&schema=" + schema_->name(); }
+
+    std::unique_ptr<renewable_schema> schema_ = spares<renewable_schema>::take();
+    mutable bool is_known_ = false;
 };
 
 } // namespace

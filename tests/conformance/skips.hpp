@@ -33,6 +33,8 @@ inline constexpr std::array skips{
     skip{"sqlite_memory", "processes.*", nobody_else},
     skip{"sqlite_memory", "key_stress.*", nobody_else},
     skip{"sqlite_memory", "isolation.*", one_connection},
+    skip{"sqlite_memory", "fresh_stores.have_nothing_that_somebody_has_built_into_another",
+         nobody_else},
     skip{"sqlite_memory", "interleavings.*", nobody_else},
     skip{"sqlite_memory", "join_interleavings.*", nobody_else},
     skip{"sqlite_memory", "inbox_interleavings.*", nobody_else},

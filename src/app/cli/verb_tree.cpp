@@ -67,6 +67,7 @@ verb_tree::verb_tree()
     declare_why_and_tail();
     declare_trace();
     declare_work();
+    declare_serve();
     declare_pauses();
     declare_joins();
     declare_inbox();

@@ -5,6 +5,7 @@
 #include "app/cli/job_requests.hpp"
 #include "app/cli/options.hpp"
 #include "app/cli/verbs.hpp"
+#include "app/daemon/serve.hpp"
 
 #include <functional>
 #include <string>
@@ -29,6 +30,7 @@ struct requests {
     tail_request tail;
     trace_request trace;
     work_request work;
+    serve_request serve;
     pause_request pause;
     pause_request resume;
     demo_request demo;
@@ -83,7 +85,7 @@ private:
         result.group(group_);
         if constexpr (requires { request.which.urls; })
             add_selection_of_stores(result, request.which);
-        else
+        else if constexpr (requires { request.url; })
             result.add_option("URL", request.url, "the store, such as sqlite:orders.db")
                 ->required(text.needs_url)
                 ->type_name("");
@@ -100,6 +102,7 @@ private:
     void declare_why_and_tail();
     void declare_trace();
     void declare_work();
+    void declare_serve();
     void declare_pauses();
     void declare_demo();
     void declare_joins();

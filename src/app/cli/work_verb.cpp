@@ -1,6 +1,5 @@
-// The verb `work`: a worker whose handlers are commands. A message arrives on standard input and in
-// the environment, and the exit code says what became of it.
-#include "app/cli/child_process.hpp"
+// The verb `work`: a worker whose handlers are commands.
+#include "app/cli/command_handler.hpp"
 #include "app/cli/console.hpp"
 #include "app/cli/store_list.hpp"
 #include "app/cli/text.hpp"
@@ -13,12 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <condition_variable>
-#include <csignal>
-#include <cstring>
-#include <fcntl.h>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,18 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::ordered_json;
-
-// As sysexits.h has them.
-constexpr int exit_for_good = 65;
-constexpr int exit_try_again = 75;
-
-// How long a child has between being asked to end and being killed: when its time is up, and when
-// the worker itself must go at once.
-constexpr duration patience_usual = 5s;
-constexpr duration patience_in_hurry = 400ms;
-
-// A machine that has no room for a process has some soon.
-constexpr duration pause_without_room = 1s;
 
 constexpr duration status_every = 500ms;
 
@@ -67,103 +49,6 @@ struct workplace {
     const stop_request stop;
 };
 
-// Whatever is inherited under one of our names belongs to a worker around this one.
-bool is_ours(std::string_view variable)
-{
-    constexpr std::array names{"POSTHORN_ID=",    "POSTHORN_TOPIC=",          "POSTHORN_ATTEMPT=",
-                               "POSTHORN_KEY=",   "POSTHORN_CORRELATION_ID=", "POSTHORN_HEADERS=",
-                               "POSTHORN_STORE=", "POSTHORN_HEADER_"};
-    return std::ranges::any_of(names, [&](const char* name) { return variable.starts_with(name); });
-}
-
-std::string as_variable(std::string_view header)
-{
-    std::string name = "POSTHORN_HEADER_";
-    for (const char c : header) {
-        const bool lower = c >= 'a' && c <= 'z';
-        const bool plain = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        name.push_back(lower ? static_cast<char>(c - 'a' + 'A') : plain ? c : '_');
-    }
-    return name;
-}
-
-// The environment cannot hold zero bytes; POSTHORN_HEADERS has them all, escaped.
-std::vector<std::string> environment_for(const delivery_view& view)
-{
-    const auto& which = view.message();
-    std::vector<std::string> result;
-    for (char** each = environ; *each != nullptr; ++each)
-        if (!is_ours(*each))
-            result.emplace_back(*each);
-    const auto add = [&](std::string_view name, std::string_view value) {
-        if (value.find('\0') == std::string_view::npos)
-            result.push_back(fmt::format("{}={}", name, value));
-    };
-    add("POSTHORN_ID", to_string(which.receipt.id));
-    add("POSTHORN_TOPIC", which.topic);
-    add("POSTHORN_ATTEMPT", fmt::format("{}", which.attempt));
-    add("POSTHORN_KEY", which.ordering_key);
-    add("POSTHORN_CORRELATION_ID", which.correlation_id);
-    if (!view.store().empty())
-        add("POSTHORN_STORE", view.store());
-    add("POSTHORN_HEADERS",
-        ordered_json(which.headers).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-    for (const auto& [name, value] : which.headers)
-        add(as_variable(name), value);
-    return result;
-}
-
-std::string in_words(const child_end& end)
-{
-    auto words = end.exit_code ? fmt::format("exited with {}", *end.exit_code)
-                               : fmt::format("killed by signal {}", end.signal);
-    auto said = std::string_view(end.last_output);
-    constexpr std::string_view blank = " \t\r\n";
-    while (!said.empty() && blank.find(said.back()) != std::string_view::npos)
-        said.remove_suffix(1);
-    while (!said.empty() && blank.find(said.front()) != std::string_view::npos)
-        said.remove_prefix(1);
-    if (said.empty())
-        return words;
-    words += ": ";
-    // The end of a long story says most.
-    const auto room = limits::error_bytes_max - words.size();
-    if (said.size() > room)
-        said.remove_prefix(said.size() - room);
-    while (!said.empty() && (static_cast<unsigned char>(said.front()) & 0xc0U) == 0x80U)
-        said.remove_prefix(1); // not in the middle of a character
-    return words.append(said);
-}
-
-bool is_out_of_time(const delivery_view& view)
-{
-    const auto now = std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
-    return view.deadline() && now >= *view.deadline();
-}
-
-outcome outcome_of(const child_end& end, const delivery_view& view, const work_request& what,
-                   const std::string& program)
-{
-    if (end.start_error != 0) {
-        const bool no_room = end.start_error == EAGAIN || end.start_error == ENOMEM ||
-                             end.start_error == EMFILE || end.start_error == ENFILE;
-        if (no_room)
-            return postpone(pause_without_room);
-        return retry(fmt::format("cannot start '{}': {}", program,
-                                 std::generic_category().message(end.start_error)));
-    }
-    if (end.exit_code == 0)
-        return done();
-    if (end.exit_code == exit_for_good)
-        return fail(in_words(end));
-    if (end.exit_code == exit_try_again || !end.stopped)
-        return retry(in_words(end));
-    if (is_out_of_time(view))
-        return retry(fmt::format("timed out after {} ms, {}",
-                                 what.timeout.value_or(duration{}) / 1ms, in_words(end)));
-    return postpone(duration::zero()); // the worker had to go: that is not the message's fault
-}
-
 std::string name_of(const delivery& which)
 {
     return fmt::format("{} {}, attempt {}", to_string(which.receipt.id), printable(which.topic),
@@ -172,29 +57,20 @@ std::string name_of(const delivery& which)
 
 outcome run_command(workplace& place, const command& what, const delivery_view& view)
 {
-    const auto patience = [&]() -> duration {
-        if (place.stop.now.stop_requested())
-            return patience_in_hurry;
-        // When the worker drains, children are asked to end a quarter of the grace before its end.
-        return place.stop.drain.stop_requested() ? std::min(patience_usual, place.what.grace / 8)
-                                                 : patience_usual;
-    };
-    const auto end =
-        run_child({.what = what,
-                   .input = view.payload(),
-                   .environment = environment_for(view),
-                   .on_output = place.on_output,
-                   .on_error_output = [&](std::string_view text) { place.screen.pass(text); },
-                   .stop = view.stop_token(),
-                   .patience = patience});
-    auto said = outcome_of(end, view, place.what, what.words.front());
+    const auto end = handle_by_command(
+        what, view,
+        {.timeout = place.what.timeout,
+         .grace = place.what.grace,
+         .stop = place.stop,
+         .on_output = place.on_output,
+         .on_error_output = [&](std::string_view text) { place.screen.pass(text); }});
+    const auto& said = end.said;
     if (said.verdict == outcome::kind::retry || said.verdict == outcome::kind::fail)
         place.screen.log(
             fmt::format("failed   {}: {}", name_of(view.message()), printable(said.error)));
     else if (said.verdict == outcome::kind::postpone)
-        place.screen.log(fmt::format("put off  {}: {}", name_of(view.message()),
-                                     end.start_error != 0 ? "no room for another process"
-                                                          : "the worker had to go"));
+        place.screen.log(
+            fmt::format("put off  {}: {}", name_of(view.message()), end.put_off_because));
     return said;
 }
 
@@ -312,16 +188,6 @@ private:
     std::jthread thread_; // last: it must be gone before what it uses
 };
 
-// Children are born with descriptors 0 to 2, and their ends must reach us.
-void prepare_process()
-{
-    int spare = ::open("/dev/null", O_RDWR);
-    while (spare >= 0 && spare <= STDERR_FILENO)
-        spare = ::open("/dev/null", O_RDWR);
-    ::close(spare);
-    std::signal(SIGCHLD, SIG_DFL);
-}
-
 std::string_view ending_of(const workplace& place, const run_report& report)
 {
     if (place.stop.now.stop_requested())
@@ -353,7 +219,7 @@ void tell(const run_report& report, std::string_view ending, workplace& place, o
 
 exit_status work(const work_request& what, output& to)
 {
-    prepare_process();
+    prepare_for_children();
     const stop_on_signals signals;
     const auto place = std::make_shared<workplace>(what, to, signals.request());
     auto handling = make_worker(place);

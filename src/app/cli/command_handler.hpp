@@ -1,0 +1,41 @@
+// Commands as handlers: what a message becomes for a child process, and what its end means for the
+// message. Shared by `work` and the daemon.
+#pragma once
+
+#include "app/cli/child_process.hpp"
+#include <posthorn/delivery.hpp>
+#include <posthorn/handler.hpp>
+#include <posthorn/stop.hpp>
+#include <posthorn/time.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace posthorn::cli {
+
+struct command_rules {
+    std::optional<duration> timeout = {}; ///< of the handler, for the words of an error
+    duration grace = {};                  ///< of the worker
+    stop_request stop = {};               ///< of the worker: a hurry shortens the patience
+
+    /// Are given what the child says; without the first, standard output is ours.
+    std::function<void(std::string_view)> on_output = {};
+    std::function<void(std::string_view)> on_error_output = {};
+};
+
+struct command_end {
+    outcome said;
+    std::string put_off_because = {}; ///< of a message that was postponed
+};
+
+/// Runs a command for a message, to its end. Threads: safe to call from several.
+[[nodiscard]] command_end handle_by_command(const command& what, const delivery_view& view,
+                                            const command_rules& how);
+
+/// Children are born with descriptors 0 to 2, and their ends must reach us: to be called once,
+/// before there are threads.
+void prepare_for_children();
+
+} // namespace posthorn::cli

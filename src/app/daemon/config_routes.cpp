@@ -1,0 +1,140 @@
+// Reading what a configuration says about other systems: transports, relays and feeds.
+#include "app/cli/text.hpp"
+#include "app/daemon/config.hpp"
+#include <posthorn/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace posthorn::daemon {
+namespace {
+
+std::string nearest_hint(std::string_view typed, const std::vector<std::string>& names)
+{
+    const auto meant = cli::nearest(typed, names);
+    return meant.empty() ? std::string{} : fmt::format("; did you mean '{}'?", meant);
+}
+
+template <typename Map>
+std::vector<std::string> names_of(const Map& all)
+{
+    std::vector<std::string> names;
+    for (const auto& [name, each] : all)
+        names.push_back(name);
+    return names;
+}
+
+message_template read_template(section& from, std::string_view name)
+{
+    message_template result;
+    if (const auto text = from.text(name))
+        from.check(name, [&] { result = message_template(*text); });
+    return result;
+}
+
+// Only a list that never changes can be checked.
+void check_store(section& from, const configuration& so_far, std::string& name)
+{
+    std::vector<std::string> names;
+    bool known = true;
+    for (const auto& each : so_far.stores) {
+        known = known && !each.name.empty();
+        names.push_back(each.name);
+    }
+    if (name.empty() && so_far.stores.size() == 1 && known)
+        name = names.front();
+    else if (name.empty())
+        from.require("store", "the name of the store to which it belongs");
+    else if (known && std::ranges::find(names, name) == names.end())
+        from.refuse("store",
+                    fmt::format("there is no store '{}'{}", name, nearest_hint(name, names)));
+}
+
+} // namespace
+
+std::vector<std::string> route_book::take(section& from)
+{
+    std::vector<std::string> result;
+    from.require("on", "a topic, or with * at the end all that start so");
+    const auto patterns = from.texts("on");
+    if (from.is_empty_list("on"))
+        from.refuse("on", "should name at least one topic");
+    for (const auto& each : patterns) {
+        const auto star = each.find('*');
+        if (each.empty())
+            from.refuse("on", "has an empty topic; * takes all there are");
+        else if (star != std::string::npos && star + 1 != each.size())
+            from.refuse("on", fmt::format("'{}' has a * that is not its end; a pattern is a topic, "
+                                          "or a beginning of topics and *",
+                                          each));
+        else if (const auto [at, added] = lines_.emplace(each, from.at("on").line); !added)
+            from.refuse("on", fmt::format("'{}' is handled in line {} already", each, at->second));
+        else
+            result.push_back(each);
+    }
+    return result;
+}
+
+void read_transports(section& root, configuration& into)
+{
+    for (auto& [name, from] : root.named_tables("transports")) {
+        from.require("url", "where to, such as amqp://user@host or https://host/path");
+        transport_settings result{.at = from.at(), .key = from.path()};
+        if (auto url = from.url("url")) {
+            result.url = *url;
+            result.open = read_transport(from, "url", *url);
+            // Which keys there may be depends on the transport.
+            if (result.open)
+                from.finish();
+        }
+        into.transports.emplace(name, std::move(result));
+    }
+}
+
+void read_relays(section& root, configuration& into, route_book& routes)
+{
+    for (auto& from : root.tables("relays")) {
+        relay_settings result{.on = routes.take(from)};
+        from.require("to", "the name of a transport: [transports.NAME]");
+        result.to = from.text("to").value_or("");
+        if (!result.to.empty() && !into.transports.contains(result.to))
+            from.refuse("to", fmt::format("there is no [transports.{}]{}", result.to,
+                                          nearest_hint(result.to, names_of(into.transports))));
+        result.how.destination = read_template(from, "destination");
+        result.how.key = read_template(from, "key");
+        if (const auto limit = from.time("answer_within", std::chrono::milliseconds{100}))
+            result.how.answer_within = *limit;
+        if (const auto pause = from.time("pause", std::chrono::milliseconds{1}))
+            result.how.pause = *pause;
+        from.finish();
+        into.relays.push_back(std::move(result));
+    }
+}
+
+void read_feeds(section& root, configuration& into)
+{
+    for (auto& from : root.tables("feeds")) {
+        feed_settings result{.at = from.at(), .key = from.path()};
+        from.require("from", "where messages come from, such as amqp://user@host");
+        from.require("source", "the inbox's name for whoever sends; with the id it is unique");
+        result.source = from.text("source").value_or("");
+        result.store = from.text("store").value_or("");
+        result.topic = from.text("topic").value_or("");
+        result.topic_wins = from.flag("topic_wins").value_or(false);
+        result.batch = static_cast<std::size_t>(from.whole("batch", 1, 1'000).value_or(100));
+        check_store(from, into, result.store);
+        if (result.topic_wins && result.topic.empty())
+            from.refuse("topic_wins", "needs a topic that can win");
+        if (auto url = from.url("from")) {
+            result.from = *url;
+            result.open = read_feed(from, "from", *url);
+            if (result.open)
+                from.finish();
+        }
+        into.feeds.push_back(std::move(result));
+    }
+}
+
+} // namespace posthorn::daemon

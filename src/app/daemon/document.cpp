@@ -1,0 +1,64 @@
+// TOML, read by toml++ and copied into values of our own.
+#include "app/daemon/document.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace posthorn::daemon {
+namespace {
+
+place place_of(const toml::source_region& region)
+{
+    return {.line = region.begin.line, .column = region.begin.column};
+}
+
+value copied(const toml::node& from);
+
+value copied_table(const toml::table& from)
+{
+    value result{.is = value::kind::table, .at = place_of(from.source())};
+    for (const auto& [key, each] : from)
+        result.members.push_back(
+            {.name = std::string(key.str()), .at = place_of(key.source()), .is = copied(each)});
+    // The library sorts by name; people read from top to bottom.
+    std::ranges::stable_sort(result.members, {}, &member::at);
+    return result;
+}
+
+value copied(const toml::node& from)
+{
+    if (const auto* table = from.as_table())
+        return copied_table(*table);
+    value result{.at = place_of(from.source())};
+    if (const auto* array = from.as_array()) {
+        result.is = value::kind::array;
+        for (const auto& each : *array)
+            result.items.push_back(copied(each));
+    } else if (const auto* text = from.as_string()) {
+        result.is = value::kind::text;
+        result.text = text->get();
+    } else if (const auto* whole = from.as_integer()) {
+        result.is = value::kind::whole;
+        result.whole = whole->get();
+    } else if (const auto* flag = from.as_boolean()) {
+        result.is = value::kind::flag;
+        result.flag = flag->get();
+    } else {
+        result.is = from.is_floating_point() ? value::kind::real : value::kind::time;
+    }
+    return result;
+}
+
+} // namespace
+
+value read_toml(std::string_view text)
+{
+    try {
+        return copied_table(toml::parse(text));
+    } catch (const toml::parse_error& wrong) {
+        throw not_toml{place_of(wrong.source()), std::string(wrong.description())};
+    }
+}
+
+} // namespace posthorn::daemon

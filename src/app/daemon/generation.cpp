@@ -1,0 +1,241 @@
+// Starting and ending what a configuration describes: a worker with its handlers, and beside it the
+// threads of chores and feeds.
+#include "app/daemon/generation.hpp"
+
+#include "app/cli/command_handler.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/relay.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace posthorn::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+environment with_log(const surroundings& around)
+{
+    auto world = environment::system();
+    world.log = [log = around.log, numbers = around.numbers](log_level level,
+                                                             std::string_view line) {
+        if (level == log_level::warning)
+            ++numbers->log_warnings;
+        else if (level == log_level::error)
+            ++numbers->log_errors;
+        log->write(level, line);
+    };
+    return world;
+}
+
+std::vector<fact> facts_of(const delivery& which)
+{
+    return {{"id", to_string(which.receipt.id)},
+            {"topic", which.topic},
+            {"attempt", fmt::format("{}", which.attempt)}};
+}
+
+std::size_t concurrency_of(const configuration& what)
+{
+    return what.daemon.concurrency + (what.relays.empty() ? 0 : what.daemon.in_flight);
+}
+
+} // namespace
+
+generation::generation(configuration what, surroundings around)
+    : what_(std::move(what)),
+      around_(std::move(around)),
+      world_(with_log(around_)),
+      book_(std::make_shared<store_book>(what_.stores, around_.log)),
+      provider_(discover([book = book_] { return book->list(); },
+                         {.every = book_->every(), .with = {.open = {.environment = world_}}})),
+      router_(provider_)
+{
+    open_transports();
+    open_feeds();
+    make_worker();
+}
+
+generation::~generation()
+{
+    drain();
+    stop_now();
+    threads_.clear();
+    for (const auto& [name, each] : transports_)
+        each->close({.until = world_.clock->monotonic() + 1s});
+}
+
+// What is wrong with all of them is told at once.
+void generation::open_transports()
+{
+    bad_configuration wrong{.file = what_.file, .problems = {}, .warnings = {}};
+    for (const auto& [name, each] : what_.transports) {
+        try {
+            transports_.emplace(name, measured(each.open(world_), around_.numbers, name));
+        } catch (const error& failure) {
+            wrong.problems.push_back(
+                {each.at, each.key, around_.log->without_secrets(failure.what())});
+        }
+    }
+    if (!wrong.problems.empty())
+        throw wrong;
+}
+
+void generation::open_feeds()
+{
+    bad_configuration wrong{.file = what_.file, .problems = {}, .warnings = {}};
+    for (const auto& each : what_.feeds) {
+        try {
+            feeds_.push_back(each.open(world_));
+        } catch (const error& failure) {
+            wrong.problems.push_back(
+                {each.at, each.key, around_.log->without_secrets(failure.what())});
+        }
+    }
+    if (!wrong.problems.empty())
+        throw wrong;
+}
+
+lifecycle generation::hooks()
+{
+    return {.starting = [numbers = around_.numbers](
+                            const delivery_view& which) { numbers->starting(which); },
+            .ended =
+                [around = around_](const delivery_view& which, const outcome& said, duration took) {
+                    around.numbers->ended(which, took);
+                    if (said.verdict != outcome::kind::retry && said.verdict != outcome::kind::fail)
+                        return;
+                    around.log->write(log_level::warning, "a handler failed",
+                                      {{"id", to_string(which.id())},
+                                       {"topic", which.topic()},
+                                       {"store", which.store()},
+                                       {"attempt", fmt::format("{}", which.attempt())},
+                                       {"error", said.error}});
+                },
+            .settled =
+                [around = around_](const delivery& which, settled_as answer) {
+                    around.numbers->settled(which, answer);
+                    const bool trouble = answer == settled_as::dead || answer == settled_as::lost;
+                    const auto level = trouble ? log_level::warning : log_level::debug;
+                    if (!around.log->tells(level))
+                        return;
+                    const auto facts = facts_of(which);
+                    around.log->write(level, fmt::format("a message is {}", to_string(answer)),
+                                      {facts[0], facts[1], facts[2]});
+                }};
+}
+
+void generation::make_worker()
+{
+    const auto& how = what_.daemon;
+    worker_ = std::make_unique<worker>(
+        provider_,
+        worker_options{
+            .name = how.name,
+            .concurrency = concurrency_of(what_),
+            .lease = how.lease,
+            .grace = how.grace,
+            .outbox = {.retries = {.fallback = exponential_retry{.first = how.backoff,
+                                                                 .cap = std::max(how.backoff,
+                                                                                 duration{60s}),
+                                                                 .attempts_max = how.attempts}}},
+            .on = hooks()});
+    add_commands();
+    add_relays();
+}
+
+void generation::add_commands()
+{
+    const stop_request stop{draining_.get_token(), now_.get_token()};
+    for (const auto& each : what_.handlers) {
+        const auto program = std::make_shared<const cli::command>(cli::find_command(each.command));
+        const cli::command_rules rules{
+            .timeout = each.timeout, .grace = what_.daemon.grace, .stop = stop};
+        const auto run = [program, rules, log = around_.log](const delivery_view& view) {
+            auto with = rules;
+            with.on_output = with.on_error_output = [&](std::string_view text) {
+                log->pass(text, view.topic());
+            };
+            const auto end = cli::handle_by_command(*program, view, with);
+            if (!end.put_off_because.empty())
+                log->write(log_level::info, "a message was put off",
+                           {{"id", to_string(view.id())},
+                            {"topic", view.topic()},
+                            {"store", view.store()},
+                            {"because", end.put_off_because}});
+            return end.said;
+        };
+        const auto at_once = each.concurrency == 0 ? what_.daemon.concurrency : each.concurrency;
+        for (const auto& pattern : each.on)
+            worker_->handle(pattern, run,
+                            handler_options{.timeout = each.timeout, .concurrency = at_once});
+    }
+}
+
+void generation::add_relays()
+{
+    for (const auto& each : what_.relays)
+        for (const auto& pattern : each.on)
+            worker_->handle(pattern, relay_to(transports_.at(each.to), each.how));
+}
+
+void generation::start()
+{
+    threads_.emplace_back([this] { work(); });
+    if (!what_.schedules.empty() || what_.daemon.prune_jobs)
+        begin_chore(&generation::put_jobs);
+    if (what_.retention)
+        begin_chore(&generation::clean_stores);
+    begin_chore(&generation::count_stores);
+    for (std::size_t i = 0; i < feeds_.size(); ++i)
+        threads_.emplace_back([this, i] { feed_from(i, draining_.get_token()); });
+}
+
+void generation::begin_chore(chore which)
+{
+    threads_.emplace_back([this, which] { (this->*which)(draining_.get_token()); });
+}
+
+void generation::work()
+{
+    try {
+        report_ = worker_->run({draining_.get_token(), now_.get_token()});
+    } catch (const std::exception& failure) {
+        failure_ = failure.what();
+    }
+    draining_.request_stop(); // whatever else there is has no purpose without it
+    for (const auto& each : feeds_)
+        each->close();
+    ended_ = true;
+}
+
+void generation::drain()
+{
+    draining_.request_stop();
+}
+
+void generation::stop_now()
+{
+    now_.request_stop();
+}
+
+std::string generation::failure() const
+{
+    return ended_ ? failure_ : std::string{};
+}
+
+run_report generation::report() const
+{
+    return ended_ ? report_ : worker_->status().so_far;
+}
+
+bool generation::rest(const std::stop_token& stop, duration length)
+{
+    std::unique_lock lock(resting_);
+    wake_.wait_for(lock, stop, length, [&] { return stop.stop_requested(); });
+    return !stop.stop_requested();
+}
+
+} // namespace posthorn::daemon

@@ -1,0 +1,97 @@
+// Everything that one reading of the configuration started. A reload makes the next generation,
+// starts it, and lets this one end what it has in hand.
+#pragma once
+
+#include "app/daemon/config.hpp"
+#include "app/daemon/journal.hpp"
+#include "app/daemon/metrics.hpp"
+#include "app/daemon/store_book.hpp"
+#include <posthorn/stores.hpp>
+#include <posthorn/worker.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace posthorn::daemon {
+
+/// What all generations share.
+struct surroundings {
+    std::shared_ptr<journal> log;
+    std::shared_ptr<metrics> numbers;
+};
+
+class generation {
+public:
+    /// Opens transports and feeds, which connect by themselves, and claims nothing.
+    /// Throws: `bad_configuration` for what only shows when it is opened.
+    generation(configuration what, surroundings around);
+    generation(const generation&) = delete;
+    generation& operator=(const generation&) = delete;
+    ~generation();
+
+    void start();
+
+    /// Begins nothing new, and lets what runs end; `stop_now` does not wait for it either.
+    void drain();
+    void stop_now();
+    [[nodiscard]] bool ended() const { return ended_; }
+
+    /// What has become of its worker, if it failed.
+    [[nodiscard]] std::string failure() const;
+    [[nodiscard]] run_report report() const;
+
+    [[nodiscard]] const configuration& what() const { return what_; }
+    [[nodiscard]] worker_status status() const { return worker_->status(); }
+    [[nodiscard]] std::vector<store_status> stores() const { return worker_->stores(); }
+
+private:
+    using chore = void (generation::*)(const std::stop_token&);
+
+    void open_transports();
+    void open_feeds();
+    void make_worker();
+    void add_commands();
+    void add_relays();
+    [[nodiscard]] lifecycle hooks();
+    void work();
+
+    // Chores, each on a thread of its own until it is told to stop.
+    void begin_chore(chore which);
+    void put_jobs(const std::stop_token& stop);
+    void put_jobs_into(const std::string& store);
+    void clean_stores(const std::stop_token& stop);
+    void clean_store(const std::string& name, const std::stop_token& stop);
+    void count_stores(const std::stop_token& stop);
+    void feed_from(std::size_t index, const std::stop_token& stop);
+
+    /// False: it was told to stop.
+    bool rest(const std::stop_token& stop, duration length);
+
+    const configuration what_;
+    const surroundings around_;
+    environment world_;
+    std::shared_ptr<store_book> book_; // shared with the provider's list
+    store_provider provider_;
+    router router_;
+    std::map<std::string, std::shared_ptr<transport>, std::less<>> transports_;
+    std::vector<std::unique_ptr<feed>> feeds_;
+    std::stop_source draining_;
+    std::stop_source now_;
+    std::unique_ptr<worker> worker_;
+    run_report report_;
+    std::string failure_;
+    std::atomic<bool> ended_ = false;
+    std::mutex resting_;
+    std::condition_variable_any wake_;
+    std::vector<std::jthread> threads_; // last: they must be gone before what they use
+};
+
+} // namespace posthorn::daemon

@@ -1,0 +1,56 @@
+// RabbitMQ: amqp: and amqps:.
+#include "app/transports/readers.hpp"
+#include <posthorn/rabbitmq.hpp>
+
+namespace posthorn::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+rabbitmq_connection read_rabbitmq_connection(section& from)
+{
+    rabbitmq_connection result;
+    take(result.tls.ca_file, from.text("ca_file"));
+    take(result.tls.certificate, from.text("certificate_file"));
+    take(result.tls.key, from.text("key_file"));
+    take(result.tls.verify, from.flag("verify"));
+    take(result.name, from.text("client_name"));
+    take(result.connect_within, from.time("connect_within", 1ms));
+    if (const auto beat = from.time("heartbeat", 0s, 1h))
+        result.heartbeat = std::chrono::duration_cast<std::chrono::seconds>(*beat);
+    return result;
+}
+
+} // namespace
+
+transport_opener rabbitmq_transport(section& from, const secret_url& url)
+{
+    rabbitmq_options options{.url = url.reveal()};
+    take(options.exchange, from.text("exchange"));
+    take(options.routing_key, from.text("routing_key"));
+    take(options.mandatory, from.flag("mandatory"));
+    take(options.persistent, from.flag("persistent"));
+    take_size(options.window, from, "window", 100'000);
+    take_size(options.payload_bytes_max, from, "payload_bytes_max", 1'000'000'000);
+    take(options.answer_within, from.time("answer_within", 1ms));
+    take(options.source, from.text("source"));
+    options.connection = read_rabbitmq_connection(from);
+    return [options](const environment& world) { return open_rabbitmq(options, world); };
+}
+
+feed_opener rabbitmq_feed(section& from, const secret_url& url)
+{
+    rabbitmq_feed_options options{.url = url.reveal(), .queue = {}};
+    from.require("queue", "the queue to read");
+    take(options.queue, from.text("queue"));
+    take(options.declare, from.flag("declare"));
+    take(options.quorum, from.flag("quorum"));
+    take(options.dead_letter_exchange, from.text("dead_letter_exchange"));
+    take(options.refused_pause, from.time("refused_pause", 1ms));
+    take_size(options.prefetch, from, "prefetch", 65'535);
+    take(options.accept_without_id, from.flag("accept_without_id"));
+    options.connection = read_rabbitmq_connection(from);
+    return [options](const environment& world) { return open_rabbitmq_feed(options, world); };
+}
+
+} // namespace posthorn::daemon

@@ -1,0 +1,53 @@
+// What is on its way and not confirmed, in the order of its sending. The broker counts messages
+// per channel; it may confirm many at once, and tells of one that nobody gets before it confirms
+// that it has dealt with it.
+#pragma once
+
+#include "transport/rabbitmq/batch.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace posthorn::rabbitmq {
+
+class window {
+public:
+    struct flight {
+        batch* from = nullptr; ///< none: whoever published it has left
+        std::size_t which = 0;
+        message_id id = {};
+        std::size_t route = 0;     ///< a hash of where to
+        std::uint64_t start = 0;   ///< the number of its first byte on the connection
+        std::string returned = {}; ///< why nobody gets it; empty: somebody does
+        bool settled = false;
+    };
+
+    void add(flight what) { flights_.push_back(std::move(what)); }
+
+    /// The broker's word for this number, or for all up to it.
+    void confirm(std::uint64_t number, bool multiple, bool accepted);
+
+    /// Nobody gets the first one of this id and route of which that was not said yet.
+    void give_back(const message_id& id, std::size_t route, const std::string& why);
+
+    /// Whoever published this does not wait any longer.
+    void forget(const batch& from);
+
+    /// Empties it. Those of which the broker has said nothing, and for which somebody waits;
+    /// numbers start again.
+    [[nodiscard]] std::vector<flight> drain();
+
+    [[nodiscard]] std::size_t size() const noexcept { return flights_.size(); }
+    [[nodiscard]] bool empty() const noexcept { return flights_.empty(); }
+    [[nodiscard]] std::size_t unsettled() const;
+
+private:
+    void settle(flight& which, bool accepted);
+
+    std::deque<flight> flights_;
+    std::uint64_t first_number_ = 1; // of flights_
+};
+
+} // namespace posthorn::rabbitmq

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Configurations that are wrong: each file of `malformed` says in its first line where, and with
+# which key; all of that must be told, at once, and nothing else.
+# Proves: OPS-03
+source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
+unset POSTHORN_TEST_UNSET || true
+cd "$here/malformed"
+files=0
+for file in *.toml; do
+    files=$((files + 1))
+    read -r -a expected < <(head -n 1 "$file" | cut -c 3-)
+    expect 2 serve --config "$file" --check
+    out_is ''
+    for each in "${expected[@]}"; do
+        line=${each%%:*} key=${each#*:}
+        pattern="(^|"$'\n'")posthorn: $file:$line:[0-9]+: ${key//[/\\[}"
+        pattern=${pattern//]/\\]}
+        [[ $err =~ $pattern ]] || fail "$file: line $line and the key '$key' should be named"
+    done
+    ((${#expected[@]} == $(grep -c '^posthorn: ' <<<"$err"))) ||
+        fail "$file: there should be ${#expected[@]} problems, no more and no less"
+    # The same for programs.
+    expect 2 serve --config "$file" --check --json
+    for each in "${expected[@]}"; do
+        [[ $err == *"\"line\":${each%%:*},"*"\"key\":\"${each#*:}\""* ]] ||
+            fail "$file: JSON should name line ${each%%:*} and the key '${each#*:}'"
+    done
+    # It is not run either.
+    expect 2 serve --config "$file"
+done
+((files >= 50)) || fail "only $files files were looked at"
+
+# What would be right is said where it can be guessed.
+expect 2 serve --config unknown_key.toml
+err_has "did you mean 'concurrency'?"
+expect 2 serve --config unknown_section.toml
+err_has "did you mean 'daemon'?"
+expect 2 serve --config daemon_log.toml
+err_has "one of text, json; did you mean 'json'?"
+expect 2 serve --config transport_scheme.toml
+err_has 'did you mean amqp:?'
+expect 2 serve --config daemon_listen_public.toml
+err_has 'listen_public = true'
+
+expect 2 serve --config "$scratch/none.toml"
+err_has 'none.toml: cannot be read'
+expect 2 serve
+err_has '--config is required'
+echo "$files files"
