@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <netinet/in.h>
@@ -83,6 +84,9 @@ public:
 private:
     void run()
     {
+        sigset_t all{}; // OpenSSL writes without regard to whether somebody reads
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, nullptr);
         while (!ending_) {
             const int socket = ::accept(listener_, nullptr, nullptr);
             if (socket < 0)
