@@ -98,6 +98,34 @@ void generation::open_feeds()
         throw wrong;
 }
 
+void generation::open_endpoints()
+{
+    std::map<std::string, std::vector<endpoint_settings>> by_address;
+    for (const auto& each : what_.endpoints)
+        by_address[to_string(each.listen)].push_back(each);
+    std::vector<std::unique_ptr<listening>> opened;
+    for (const auto& [address, paths] : by_address) {
+        try {
+            opened.push_back(listen_for_webhooks(paths, router_, around_.numbers, world_));
+        } catch (const error& failure) {
+            if (failure.code() != error_code::invalid_argument)
+                throw;
+            throw bad_configuration{.file = what_.file,
+                                    .problems = {{paths.front().at, paths.front().key,
+                                                  around_.log->without_secrets(failure.what())}},
+                                    .warnings = {}};
+        }
+        around_.log->write(log_level::info, "listening for webhooks",
+                           {{"at", fmt::format("http://{}", to_string(opened.back()->address()))}});
+    }
+    endpoints_ = std::move(opened);
+}
+
+void generation::close_endpoints()
+{
+    endpoints_.clear();
+}
+
 lifecycle generation::hooks()
 {
     return {.starting = [numbers = around_.numbers](

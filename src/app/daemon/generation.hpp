@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/daemon/config.hpp"
+#include "app/daemon/endpoints.hpp"
 #include "app/daemon/journal.hpp"
 #include "app/daemon/metrics.hpp"
 #include "app/daemon/store_book.hpp"
@@ -38,6 +39,11 @@ public:
     ~generation();
 
     void start();
+
+    /// Listens for webhooks; apart from `start`, because two generations cannot listen at the same
+    /// address. Throws: `error`, and then nobody listens.
+    void open_endpoints();
+    void close_endpoints();
 
     /// Begins nothing new, and lets what runs end; `stop_now` does not wait for it either.
     void drain();
@@ -83,6 +89,7 @@ private:
     router router_;
     std::map<std::string, std::shared_ptr<transport>, std::less<>> transports_;
     std::vector<std::unique_ptr<feed>> feeds_;
+    std::vector<std::unique_ptr<listening>> endpoints_;
     std::stop_source draining_;
     std::stop_source now_;
     std::unique_ptr<worker> worker_;

@@ -39,6 +39,19 @@ sigset_t our_signals()
     return set;
 }
 
+// Senders find nobody for a moment, and come again. If the new one cannot listen, the old one goes
+// on.
+void take_endpoints_over(generation& from, generation& to)
+{
+    from.close_endpoints();
+    try {
+        to.open_endpoints();
+    } catch (...) {
+        from.open_endpoints();
+        throw;
+    }
+}
+
 class service {
 public:
     explicit service(configuration what);
@@ -98,6 +111,7 @@ void service::listen(const configuration& how)
 cli::exit_status service::run(cli::output& to)
 {
     const auto signals = our_signals();
+    current_->open_endpoints();
     current_->start();
     around_.log->write(log_level::info, "ready",
                        {{"file", file_}, {"process", fmt::format("{}", ::getpid())}});
@@ -161,6 +175,7 @@ void service::on_signal(int which)
         around_.log->write(log_level::warning, "ending now");
     }
     retired_.push_back(current_);
+    current_->close_endpoints(); // what has begun is stored first
     for (const auto& each : retired_) {
         each->drain();
         if (hurried_)
@@ -182,6 +197,7 @@ void service::reload()
         const auto made = std::make_shared<generation>(next, around_);
         if (moves)
             listen(next);
+        take_endpoints_over(*current_, *made);
         around_.log->follow(next);
         made->start();
         {
