@@ -1,5 +1,5 @@
 // Receive, store, then acknowledge: in this order, whatever breaks in between.
-#include "core/lineage.hpp"
+#include "feeds/stored_as.hpp"
 #include "store/contract/run_again.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/feeds.hpp>
@@ -70,7 +70,7 @@ private:
         try {
             const auto receipt =
                 enqueue_inbound(tx, {.source = how_.source, .id = which.id},
-                                {topic_of(which), which.payload}, options_of(which));
+                                {topic_of(which), which.payload}, stored_as(which, world_));
             const bool is_new = receipt.answer == inbox_answer::added;
             ++(is_new ? report_.stored : report_.repeated);
             accepted_.push_back(which.ticket);
@@ -86,25 +86,6 @@ private:
     [[nodiscard]] const std::string& topic_of(const fed_message& which) const
     {
         return how_.topic_wins || which.topic.empty() ? how_.topic : which.topic;
-    }
-
-    // It belongs to whatever it belonged to where it comes from, and what was sent is its cause.
-    [[nodiscard]] inbox_options options_of(const fed_message& which) const
-    {
-        inbox_options result;
-        auto values = which.headers;
-        try {
-            auto from = core::resolve_lineage({}, values, nullptr, core::id_maker::store, world_);
-            result.delivery.correlation_id = std::move(from.correlation_id);
-        } catch (const error&) {
-            values = which.headers; // broken by somebody on the way: no reason to lose a message
-        }
-        std::erase_if(values, [](const auto& each) { return each.first.starts_with("posthorn-"); });
-        if (message_id::parse(which.id))
-            result.delivery.causation_id = which.id;
-        result.delivery.ordering_key = which.key;
-        result.delivery.headers = std::move(values);
-        return result;
     }
 
     const std::vector<fed_message>& brought_;

@@ -28,6 +28,8 @@ configuration producer_configuration(const kafka_options& options, client_contex
     configuration conf(options.url, options.access, context);
     // A topic that does not exist is found out within the time that a call usually has.
     conf.set("topic.metadata.propagation.max.ms", "5000");
+    // And one that is made or allowed later is found out soon.
+    conf.set("topic.metadata.refresh.interval.ms", "10000");
     conf.set("partitioner", "murmur2_random"); // as Java's clients do
     conf.set_all(options.settings);
     conf.set("enable.idempotence", "true");

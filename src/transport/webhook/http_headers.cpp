@@ -172,7 +172,7 @@ http_headers to_http(const headers& envelope)
                                            lower)};
         if (is_attribute(lower)) {
             result.lines.emplace_back(name, encoded(value));
-        } else if (is_http_value(value)) {
+        } else if (is_http_value(value) && value.find('%') == std::string::npos) {
             result.lines.emplace_back(name, value);
         } else {
             result.lines.emplace_back(name, encoded(value));
@@ -184,8 +184,9 @@ http_headers to_http(const headers& envelope)
     return result;
 }
 
-headers from_http(const headers& received)
+headers from_http(const headers& received, received_values are)
 {
+    const bool as_sent = are == received_values::as_sent;
     const auto encoded_names = names_in(core::find_header(received, encoded_header));
     headers result;
     for (const auto& [name, value] : received) {
@@ -193,7 +194,9 @@ headers from_http(const headers& received)
         if (lower == encoded_header || is_one_of(of_http, lower) ||
             is_one_of(of_the_journey, lower) || lower.starts_with("x-forwarded-"))
             continue;
-        auto text = is_attribute(lower) || encoded_names.contains(lower) ? decoded(value) : value;
+        auto text = as_sent && (is_attribute(lower) || encoded_names.contains(lower))
+                        ? decoded(value)
+                        : value;
         if (is_storable(text))
             result.insert_or_assign(name, std::move(text));
     }

@@ -22,8 +22,13 @@ struct http_headers {
 /// they can, and else encoded, and are then named in `posthorn-encoded`.
 [[nodiscard]] http_headers to_http(const headers& envelope);
 
+/// Whether what received them has taken percent-encoding back in all headers, as some libraries do.
+/// That is why a value with a percent sign is always encoded: it survives both.
+enum class received_values { as_sent, decoded };
+
 /// The way back. What is no text is left out, as is what only HTTP needed.
-[[nodiscard]] headers from_http(const headers& received);
+[[nodiscard]] headers from_http(const headers& received,
+                                received_values are = received_values::as_sent);
 
 /// Whether it may be the name of a header.
 [[nodiscard]] bool is_http_name(std::string_view name) noexcept;

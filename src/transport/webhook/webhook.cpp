@@ -24,6 +24,9 @@ using namespace std::chrono_literals;
 constexpr duration question_pause_min = 50ms; // between two looks whether somebody is there
 constexpr duration question_pause_max = 1s;
 
+// So long may the usual endpoint keep those waiting whose messages may be for others.
+constexpr duration question_span_max = 5s;
+
 [[noreturn]] void refuse_option(const std::string& why)
 {
     throw error(error_code::invalid_argument, "webhook: " + why);
@@ -103,9 +106,10 @@ public:
     bool wait_until_ready(const time_limit& how_long) override
     {
         auto pause = question_pause_min;
+        const auto enough = std::chrono::steady_clock::now() + question_span_max;
         while (!is_over(how_long)) {
-            if (!usual_)
-                return !is_closed();
+            if (!usual_ || std::chrono::steady_clock::now() >= enough)
+                return true;
             const auto [is_there, again_in] = ask(how_long);
             if (is_there)
                 return !is_closed();

@@ -74,12 +74,6 @@ void cluster::forget(const std::string& topic)
                                   RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
 }
 
-void cluster::deny(const std::string& topic)
-{
-    rd_kafka_mock_topic_set_error(handles_->mock.get(), topic.c_str(),
-                                  RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
-}
-
 void cluster::go_down()
 {
     must(rd_kafka_mock_broker_set_down(handles_->mock.get(), -1));

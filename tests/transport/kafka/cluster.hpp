@@ -35,7 +35,6 @@ public:
 
     void create(const std::string& topic, int partitions = 1);
     void forget(const std::string& topic); ///< whoever asks is told that there is none
-    void deny(const std::string& topic);   ///< whoever asks is told that it may not
 
     void go_down();
     void come_up();

@@ -106,7 +106,8 @@ TEST_F(webhook, a_request_is_a_cloud_event_with_all_headers_of_the_message)
     EXPECT_EQ(got.headers.at("posthorn-key"), "customer 7");
     EXPECT_EQ(got.headers.at("posthorn-corr-id"), "ord%C3%A9r%207");
     EXPECT_EQ(got.headers.at("lang"), "de DE");
-    EXPECT_EQ(got.headers.at("percent"), "100%25");
+    EXPECT_EQ(got.headers.at("percent"), "100%2525");
+    EXPECT_EQ(got.headers.at("posthorn-encoded"), "empty,percent,posthorn-corr-id,quote");
     auto back = test::message_in(got);
     EXPECT_EQ(back.headers.erase("content-type"), 1U);
     EXPECT_EQ(back.headers, what.headers);

@@ -1,0 +1,29 @@
+// HTTP in front of the reception. One request for each connection: what is left of a request that
+// was refused early can then never be taken for another one.
+#pragma once
+
+#include "endpoint/reception.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace posthorn::endpoint {
+
+class http_server {
+public:
+    /// Lifetime: the reception outlives it.
+    explicit http_server(reception& behind);
+    http_server(const http_server&) = delete;
+    http_server& operator=(const http_server&) = delete;
+    ~http_server();
+
+    /// Returns: the port. Throws: `error` with `unavailable` if it is not free.
+    std::uint16_t start();
+    void stop();
+
+private:
+    struct state;
+    std::unique_ptr<state> state_;
+};
+
+} // namespace posthorn::endpoint

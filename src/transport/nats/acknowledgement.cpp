@@ -1,0 +1,97 @@
+// JetStream's numbers for what can go wrong; the words beside them may change.
+#include "transport/nats/acknowledgement.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace posthorn::transports {
+namespace {
+
+constexpr std::array known_codes{
+    std::pair{10054, refusal::too_large},   // more than the stream's max_msg_size
+    std::pair{10097, refusal::too_large},   // headers of more than 64 KiB
+    std::pair{10109, refusal::denied},      // a sealed stream
+    std::pair{10111, refusal::malformed},   // a rollup that the stream does not permit
+    std::pair{10077, refusal::rejected},    // the stream is full
+    std::pair{10023, refusal::busy},        // insufficient resources
+    std::pair{10028, refusal::busy},        // no memory left
+    std::pair{10047, refusal::busy},        // no storage left
+    std::pair{10002, refusal::busy},        // the account's resources are used up
+    std::pair{10008, refusal::unavailable}, // the cluster is not available
+    std::pair{10009, refusal::unavailable}, // it has no leader
+    std::pair{10039, refusal::unavailable}, // JetStream is not enabled for the account
+    std::pair{10076, refusal::unavailable}, // nor at all
+};
+
+publish_answer refused_by(const nlohmann::json& error, std::string_view subject)
+{
+    const auto code = error.value("err_code", 0);
+    const auto* found = std::ranges::find(known_codes, code, &std::pair<int, refusal>::first);
+    return publish_answer::no(found == known_codes.end() ? refusal::rejected : found->second,
+                              fmt::format("subject '{}': {} ({})", subject,
+                                          error.value("description", "no reason given"), code));
+}
+
+} // namespace
+
+publish_answer nats_answer(std::string_view json, std::string_view subject)
+{
+    const bool is_usual = json.starts_with(R"({"stream":)");
+    if (is_usual && json.find(R"("error")") == std::string_view::npos) {
+        auto answer = publish_answer::yes();
+        const auto at = json.find(R"("duplicate")");
+        answer.duplicate =
+            at != std::string_view::npos && json.find("true", at) != std::string_view::npos;
+        return answer;
+    }
+    const auto read = nlohmann::json::parse(json, nullptr, false);
+    if (!read.is_object())
+        return publish_answer::no_answer(
+            fmt::format("subject '{}': somebody answered who is no stream", subject));
+    if (const auto error = read.find("error"); error != read.end() && error->is_object())
+        return refused_by(*error, subject);
+    if (!read.contains("stream"))
+        return publish_answer::no_answer(
+            fmt::format("subject '{}': somebody answered who is no stream", subject));
+    auto answer = publish_answer::yes();
+    answer.duplicate = read.value("duplicate", false);
+    return answer;
+}
+
+publish_answer nats_answer_about_streams(std::string_view json, std::string_view subject)
+{
+    const auto read = nlohmann::json::parse(json, nullptr, false);
+    if (!read.is_object())
+        return publish_answer::no(refusal::unavailable,
+                                  fmt::format("nobody answers for the subject '{}', and JetStream "
+                                              "does not say whether a stream takes it",
+                                              subject));
+    if (const auto error = read.find("error"); error != read.end() && error->is_object())
+        return publish_answer::no(
+            refusal::unavailable,
+            fmt::format("nobody answers for the subject '{}', and JetStream says: {}", subject,
+                        error->value("description", "no reason given")));
+    const auto streams = read.find("streams");
+    if (streams != read.end() && streams->is_array() && !streams->empty())
+        return publish_answer::no(
+            refusal::unavailable,
+            fmt::format("the stream of the subject '{}' does not answer now", subject));
+    return publish_answer::no(refusal::unroutable,
+                              fmt::format("no stream takes the subject '{}'", subject));
+}
+
+std::string_view denied_subject(std::string_view error)
+{
+    constexpr std::string_view words = "for Publish to \"";
+    const auto at = error.find(words);
+    if (at == std::string_view::npos)
+        return {};
+    error.remove_prefix(at + words.size());
+    return error.substr(0, error.find('"'));
+}
+
+} // namespace posthorn::transports

@@ -1,0 +1,364 @@
+// A durable consumer's messages, asked for in batches. They are acknowledged by their own reply
+// subjects, so what was handed over before an interruption can be answered after it.
+#include "core/trace_context.hpp"
+#include "transport/envelope.hpp"
+#include "transport/nats/link.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/nats.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace posthorn {
+namespace transports {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds pull_for = 20s; // then the server says that nothing came
+constexpr auto pull_grace = 2s;                    // for it to say so
+constexpr auto rest_without_consumer = 1s;
+constexpr std::string_view acknowledged = "+ACK";
+constexpr std::string_view terminated = "+TERM";
+
+class nats_feed final : public feed, private nats_listener {
+public:
+    nats_feed(nats_feed_options how, const nats_settings& settings, const environment& surroundings)
+        : how_(std::move(how)),
+          name_(fmt::format("{} stream {} consumer {}", settings.shown(), how_.stream,
+                            how_.consumer)),
+          log_(surroundings.log),
+          api_(how_.domain.empty() ? "$JS.API." : fmt::format("$JS.{}.API.", how_.domain))
+    {
+        link_ =
+            std::make_unique<nats_link>(settings, surroundings, static_cast<nats_listener&>(*this));
+    }
+
+    ~nats_feed() override { close(); }
+
+    std::vector<fed_message> receive(std::size_t at_most, const time_limit& how_long) override
+    {
+        const allowance allowed(how_long, std::chrono::hours{24 * 365});
+        std::unique_lock lock(mutex_);
+        while (at_most > 0 && !closed_) {
+            if (!waiting_.empty())
+                return handed_over(at_most);
+            if (allowed.is_over())
+                break;
+            ask(at_most);
+            const auto until =
+                connection_ == nullptr ? allowed.until : std::min(allowed.until, ask_again_at_);
+            changed_.wait_until(lock, allowed.stop, until, [&, before = changes_] {
+                return closed_ || !waiting_.empty() || changes_ != before;
+            });
+        }
+        return {};
+    }
+
+    void acknowledge(std::span<const std::uint64_t> tickets) override
+    {
+        answer(tickets, std::string(acknowledged));
+    }
+
+    void give_back(std::span<const std::uint64_t> tickets, duration pause) override
+    {
+        const auto length = std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count();
+        answer(tickets, fmt::format(R"(-NAK {{"delay": {}}})", std::max<std::int64_t>(length, 0)));
+    }
+
+    void refuse(std::span<const std::uint64_t> tickets, const std::string& reason) override
+    {
+        if (!tickets.empty() && log_)
+            log_(log_level::warning,
+                 fmt::format("{}: {} messages are terminated: {}", name_, tickets.size(), reason));
+        answer(tickets, std::string(terminated));
+    }
+
+    void close() override
+    {
+        std::unique_lock lock(mutex_);
+        if (std::exchange(closed_, true))
+            return;
+        // So that they come again at once, and not when their time is over.
+        for (const auto& [reply, message] : waiting_)
+            send_answer(reply, "-NAK");
+        for (const auto& [ticket, reply] : tickets_)
+            send_answer(reply, "-NAK");
+        waiting_.clear();
+        tickets_.clear();
+        connection_.reset();
+        changed_.notify_all();
+        lock.unlock();
+        link_->ask_to_stop();
+    }
+
+    std::string name() const override { return name_; }
+
+private:
+    // Asks the server for messages, or for a consumer, unless it has been asked already.
+    void ask(std::size_t at_most)
+    {
+        const auto now = steady_clock::now();
+        if (connection_ == nullptr || now < ask_again_at_)
+            return;
+        if (is_missing_ && how_.create_consumer) {
+            ask_for_consumer();
+            ask_again_at_ = now + rest_without_consumer;
+            return;
+        }
+        ++pull_;
+        left_ = at_most;
+        const nlohmann::json request{{"batch", at_most}, {"expires", pull_for.count()}};
+        (void)connection_->publish(
+            fmt::format("{}CONSUMER.MSG.NEXT.{}.{}", api_, how_.stream, how_.consumer),
+            fmt::format("{}p{}", connection_->inbox(), pull_), request.dump());
+        ask_again_at_ = now + pull_for + pull_grace;
+    }
+
+    void ask_for_consumer()
+    {
+        nlohmann::json config{{"durable_name", how_.consumer},
+                              {"ack_policy", "explicit"},
+                              {"deliver_policy", "all"},
+                              {"replay_policy", "instant"},
+                              {"max_deliver", -1},
+                              {"ack_wait", std::chrono::nanoseconds(how_.ack_wait).count()}};
+        if (!how_.filter.empty())
+            config["filter_subject"] = how_.filter;
+        const nlohmann::json request{{"stream_name", how_.stream}, {"config", config}};
+        (void)connection_->publish(
+            fmt::format("{}CONSUMER.DURABLE.CREATE.{}.{}", api_, how_.stream, how_.consumer),
+            connection_->inbox() + "c", request.dump());
+    }
+
+    std::vector<fed_message> handed_over(std::size_t at_most)
+    {
+        std::vector<fed_message> result;
+        while (!waiting_.empty() && result.size() < at_most) {
+            auto& [reply, message] = waiting_.front();
+            message.ticket = ++last_ticket_;
+            tickets_.emplace(message.ticket, std::move(reply));
+            result.push_back(std::move(message));
+            waiting_.pop_front();
+        }
+        return result;
+    }
+
+    void answer(std::span<const std::uint64_t> tickets, const std::string& what)
+    {
+        link_->hold();
+        {
+            const std::lock_guard lock(mutex_);
+            for (const auto each : tickets)
+                if (const auto found = tickets_.find(each); found != tickets_.end()) {
+                    if (!send_answer(found->second, what))
+                        owed_.emplace_back(std::move(found->second), what);
+                    tickets_.erase(found);
+                }
+        }
+        link_->let_go();
+    }
+
+    bool send_answer(const std::string& reply, std::string_view what)
+    {
+        return connection_ != nullptr && connection_->publish(reply, {}, what);
+    }
+
+    void on_up(std::shared_ptr<nats_connection> connection) override
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_)
+            return;
+        connection_ = std::move(connection);
+        for (const auto& [reply, what] : std::exchange(owed_, {}))
+            send_answer(reply, what);
+        is_missing_ = false;
+        look_again({});
+    }
+
+    void on_down(const std::string& /*why*/) override
+    {
+        const std::lock_guard lock(mutex_);
+        connection_.reset();
+        look_again({});
+    }
+
+    void look_again(duration after)
+    {
+        ask_again_at_ = steady_clock::now() + after;
+        ++changes_;
+        changed_.notify_all();
+    }
+
+    void on_message(natsMsg& message) override
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_ || connection_ == nullptr)
+            return;
+        take(message);
+        changed_.notify_all();
+    }
+
+    void take(natsMsg& message)
+    {
+        const auto* reply = natsMsg_GetReply(&message);
+        if (reply != nullptr && std::string_view(reply).starts_with("$JS.ACK.")) {
+            waiting_.emplace_back(reply, message_in(message, reply));
+            problem_.clear();
+            if (left_ > 0 && --left_ == 0)
+                look_again({});
+            return;
+        }
+        const std::string_view subject = natsMsg_GetSubject(&message);
+        const auto about = subject.substr(std::min(subject.size(), connection_->inbox().size()));
+        if (about == "c")
+            take_consumer(payload_of(message));
+        else if (about == fmt::format("p{}", pull_))
+            take_status(message);
+    }
+
+    // Nothing came in time (404, 408), nobody is there (503), or the consumer says no (409).
+    void take_status(natsMsg& message)
+    {
+        const auto status = status_of(message);
+        if (status == "100")
+            return;
+        if (status == "503" || status == "409") {
+            const char* words = nullptr;
+            (void)natsMsgHeader_Get(&message, "Description", &words);
+            is_missing_ = status == "503";
+            complain(is_missing_        ? "there is no such consumer, or no such stream"
+                     : words == nullptr ? "the consumer says no"
+                                        : words);
+            look_again(is_missing_ && how_.create_consumer && !tried_to_create_
+                           ? duration{}
+                           : duration{rest_without_consumer});
+            return;
+        }
+        look_again({});
+    }
+
+    void take_consumer(std::string_view json)
+    {
+        const auto read = nlohmann::json::parse(json, nullptr, false);
+        is_missing_ = false; // it is asked for messages next, and says what is wrong
+        const auto error = read.is_object() ? read.find("error") : read.end();
+        tried_to_create_ = !read.is_object() || error != read.end();
+        if (read.is_object() && error == read.end()) {
+            problem_.clear();
+            look_again({});
+            return;
+        }
+        complain(read.is_object() && error->is_object()
+                     ? error->value("description", "the consumer cannot be made")
+                     : "JetStream does not answer");
+        look_again(rest_without_consumer);
+    }
+
+    // Once for each new problem.
+    void complain(const std::string& what)
+    {
+        if (std::exchange(problem_, what) != what && log_)
+            log_(log_level::warning, fmt::format("{}: {}", name_, what));
+    }
+
+    // $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.…, or with a domain and an account before them.
+    [[nodiscard]] std::string place_in_stream(std::string_view reply) const
+    {
+        std::vector<std::string_view> parts;
+        for (std::size_t from = 0; from <= reply.size();) {
+            const auto end = std::min(reply.find('.', from), reply.size());
+            parts.push_back(reply.substr(from, end - from));
+            from = end + 1;
+        }
+        const std::size_t at = parts.size() >= 12 ? 7 : 5;
+        return parts.size() > at ? fmt::format("{}:{}", how_.stream, parts[at]) : std::string();
+    }
+
+    [[nodiscard]] fed_message message_in(natsMsg& message, std::string_view reply) const
+    {
+        headers names;
+        const char** keys = nullptr;
+        int count = 0;
+        if (natsMsgHeader_Keys(&message, &keys, &count) == NATS_OK) {
+            for (int i = 0; i < count; ++i) {
+                const char* value = nullptr;
+                if (natsMsgHeader_Get(&message, keys[i], &value) == NATS_OK)
+                    names.insert_or_assign(keys[i], value == nullptr ? "" : value);
+            }
+            std::free(keys); // NOLINT: libnats gave it
+        }
+        arrival known{.id = place_in_stream(reply), .topic = natsMsg_GetSubject(&message)};
+        if (const auto id = core::find_header(names, "Nats-Msg-Id"); !id.empty())
+            known.id = std::string(id);
+        core::erase_header(names, "Nats-Msg-Id");
+        return opened(std::move(names), std::string(payload_of(message)), std::move(known),
+                      nats_attributes);
+    }
+
+    void on_error(const std::string& text) override
+    {
+        const std::lock_guard lock(mutex_);
+        complain(text);
+    }
+
+    nats_feed_options how_;
+    std::string name_;
+    log_sink log_;
+    std::string api_;
+
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::shared_ptr<nats_connection> connection_; // shared with the link
+    bool closed_ = false;
+    std::uint64_t changes_ = 0;
+    std::uint64_t pull_ = 0;     ///< the number of the latest request for messages
+    std::size_t left_ = 0;       ///< of what it asked for
+    steady_time ask_again_at_{}; ///< until then it is under way
+    bool is_missing_ = false;    ///< the consumer
+    bool tried_to_create_ = false;
+    std::string problem_;
+
+    std::deque<std::pair<std::string, fed_message>> waiting_; ///< by where to answer
+    std::unordered_map<std::uint64_t, std::string> tickets_;  ///< handed over
+    std::vector<std::pair<std::string, std::string>> owed_;   ///< answers that could not be sent
+    std::uint64_t last_ticket_ = 0;
+
+    std::unique_ptr<nats_link> link_; // last: its thread uses everything above
+};
+
+} // namespace
+} // namespace transports
+
+std::unique_ptr<feed> open_nats_feed(nats_feed_options how, environment surroundings)
+{
+    const auto refuse = [](std::string why) { throw error(error_code::invalid_argument, why); };
+    auto settings = transports::nats_settings::parse(how.url, std::move(how.access));
+    for (const auto& [what, name] : {std::pair{"stream", how.stream}, {"consumer", how.consumer}})
+        if (!transports::is_name(name))
+            refuse(fmt::format("'{}' cannot name a {} of NATS: one word without dots, blanks and "
+                               "wildcards",
+                               name, what));
+    if (!how.domain.empty() && !transports::is_name(how.domain))
+        refuse(fmt::format("'{}' is no JetStream domain: one word without dots", how.domain));
+    if (how.connect_within <= duration::zero() || how.ack_wait <= duration::zero() ||
+        how.ping_every <= duration::zero())
+        refuse("the time limits of a NATS feed must be longer than nothing");
+    settings.connect_within = how.connect_within;
+    settings.ping_every = how.ping_every;
+    settings.client_name = how.client_name;
+    how.url.clear(); // it may hold a password
+    how.access = {};
+    return std::make_unique<transports::nats_feed>(std::move(how), settings, surroundings);
+}
+
+} // namespace posthorn

@@ -1,0 +1,60 @@
+// A test's own look at a NATS server: it makes streams, and sees what is in them.
+#pragma once
+
+#include <posthorn/transport.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace posthorn::transports {
+
+/// A name that nobody else uses on a server that is shared.
+[[nodiscard]] std::string unique_name();
+
+/// The server that all tests share.
+[[nodiscard]] std::uint16_t shared_nats_port();
+
+class jetstream {
+public:
+    explicit jetstream(std::uint16_t port, const std::string& user = {});
+    jetstream(const jetstream&) = delete;
+    jetstream& operator=(const jetstream&) = delete;
+    ~jetstream();
+
+    struct limits {
+        std::int64_t messages_max = -1;
+        std::int64_t bytes_max = -1;
+        std::int32_t message_bytes_max = -1;
+        int replicas = 1;
+    };
+
+    /// Makes it, or changes it. A full one takes nothing new. It is removed with this object.
+    void set_stream(const std::string& name, const std::vector<std::string>& subjects,
+                    limits bounds = {-1, -1, -1, 1});
+    void remove_stream(const std::string& name);
+    [[nodiscard]] std::int64_t bytes_in(const std::string& stream);
+    [[nodiscard]] std::size_t messages_in(const std::string& stream);
+
+    /// All of its messages, in their order.
+    [[nodiscard]] std::vector<transport_message> contents(const std::string& stream);
+
+    /// As somebody publishes who does not know us.
+    void publish(const std::string& subject, const std::string& payload,
+                 const std::vector<std::pair<std::string, std::string>>& headers = {});
+
+    /// How many messages a consumer has handed over that are not acknowledged.
+    [[nodiscard]] std::uint64_t unacknowledged(const std::string& stream,
+                                               const std::string& consumer);
+    /// All up to there are acknowledged or given up.
+    [[nodiscard]] std::uint64_t acknowledged_up_to(const std::string& stream,
+                                                   const std::string& consumer);
+    void remove_consumer(const std::string& stream, const std::string& consumer);
+
+private:
+    struct state;
+    std::unique_ptr<state> state_;
+};
+
+} // namespace posthorn::transports
