@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -60,6 +61,9 @@ public:
     ~service() = default;
 
     [[nodiscard]] cli::exit_status run(cli::output& to);
+
+    /// Whether it was told to end at once.
+    [[nodiscard]] bool hurried() const { return hurried_; }
 
 private:
     void listen(const configuration& how);
@@ -156,10 +160,11 @@ cli::exit_status service::run(cli::output& to)
 
 bool service::over()
 {
-    if (!current_->ended())
+    if (hurried_ ? !current_->worked() : !current_->ended())
         return false;
     failure_ = current_->failure();
-    return std::ranges::all_of(retired_, [](const auto& each) { return each->ended(); });
+    return std::ranges::all_of(
+        retired_, [&](const auto& each) { return hurried_ ? each->worked() : each->ended(); });
 }
 
 void service::on_signal(int which)
@@ -298,8 +303,14 @@ cli::exit_status run_daemon(configuration what, cli::output& to)
     // Blocked before there are threads, so that all of them leave signals to the main loop.
     const auto signals = our_signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    service daemon(std::move(what));
-    return daemon.run(to);
+    const auto daemon = std::make_unique<service>(std::move(what));
+    const auto status = daemon->run(to);
+    if (daemon->hurried()) {
+        // Whoever says it twice does not want to wait for a thread that a database holds up.
+        static_cast<void>(to.finish());
+        std::_Exit(static_cast<int>(status));
+    }
+    return status;
 }
 
 } // namespace posthorn::daemon
