@@ -98,7 +98,7 @@ verb_tree::call verb_tree::parse(int argc, const char* const* argv)
         asked_.work.routes = take_commands(words);
     const bool has_list = std::ranges::any_of(
         words, [](std::string_view word) { return word.starts_with("--stores"); });
-    for (const auto* each : {"work", "stores"})
+    for (const auto* each : {"work", "stores", "relay"})
         root_.get_subcommand(each)->get_option("URL")->required(!has_list);
     root_.parse(static_cast<int>(words.size()), words.data());
     if (!asked_.work.routes.empty())

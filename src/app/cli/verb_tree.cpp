@@ -68,6 +68,8 @@ verb_tree::verb_tree()
     declare_trace();
     declare_work();
     declare_serve();
+    declare_relay();
+    declare_feed();
     declare_pauses();
     declare_joins();
     declare_inbox();

@@ -4,6 +4,7 @@
 
 #include "app/cli/job_requests.hpp"
 #include "app/cli/options.hpp"
+#include "app/cli/route_requests.hpp"
 #include "app/cli/verbs.hpp"
 #include "app/daemon/serve.hpp"
 
@@ -31,6 +32,8 @@ struct requests {
     trace_request trace;
     work_request work;
     serve_request serve;
+    relay_request relay;
+    feed_request feed;
     pause_request pause;
     pause_request resume;
     demo_request demo;
@@ -103,6 +106,8 @@ private:
     void declare_trace();
     void declare_work();
     void declare_serve();
+    void declare_relay();
+    void declare_feed();
     void declare_pauses();
     void declare_demo();
     void declare_joins();

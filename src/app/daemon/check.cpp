@@ -115,6 +115,12 @@ ordered_json summary_as_json(const configuration& what, timestamp now)
     for (const auto& each : what.feeds)
         feeds.push_back(
             {{"from", each.from.shown()}, {"source", each.source}, {"store", each.store}});
+    auto endpoints = ordered_json::array();
+    for (const auto& each : what.endpoints)
+        endpoints.push_back({{"listen", to_string(each.listen)},
+                             {"path", each.path},
+                             {"source", each.source},
+                             {"store", each.store}});
     auto jobs = ordered_json::array();
     for (const auto& each : what.schedules) {
         const auto times = each.job.every ? schedule::every(*each.job.every, now)
@@ -131,6 +137,7 @@ ordered_json summary_as_json(const configuration& what, timestamp now)
     result["relays"] = std::move(relays);
     result["handlers"] = std::move(handlers);
     result["feeds"] = std::move(feeds);
+    result["endpoints"] = std::move(endpoints);
     result["schedules"] = std::move(jobs);
     result["retention"] = what.retention.has_value();
     result["listen"] =
@@ -157,6 +164,9 @@ void print_summary(const configuration& what, cli::output& to)
         line("handler", fmt::format("{} by {}", fmt::join(each.on, ", "), each.command.front()));
     for (const auto& each : what.feeds)
         line("feed", fmt::format("{} as {} into {}", each.from.shown(), each.source, each.store));
+    for (const auto& each : what.endpoints)
+        line("endpoint", fmt::format("http://{}{} as {} into {}", to_string(each.listen), each.path,
+                                     each.source, each.store));
     for (const auto& each : what.schedules)
         line("schedule", fmt::format("{}: {}", each.name, times_of(each.job)));
     if (what.retention)

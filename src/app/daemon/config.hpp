@@ -113,6 +113,20 @@ struct feed_settings {
     std::string key = {};
 };
 
+/// `[[endpoints]]`: a path where others post.
+struct endpoint_settings {
+    listen_address listen = {};
+    std::string path = {};
+    std::string source = {};
+    std::vector<secret> secrets = {};
+    bool unsigned_allowed = false;
+    std::string topic = {};
+    bool topic_wins = false;
+    std::string store = {}; ///< its name
+    place at = {};
+    std::string key = {};
+};
+
 /// `[[schedules]]`
 struct schedule_settings {
     std::string name = {};
@@ -135,6 +149,7 @@ struct configuration {
     std::vector<relay_settings> relays = {};
     std::vector<handler_settings> handlers = {};
     std::vector<feed_settings> feeds = {};
+    std::vector<endpoint_settings> endpoints = {};
     std::vector<schedule_settings> schedules = {};
     std::optional<retention_settings> retention = {};
 
@@ -160,6 +175,7 @@ class route_book;
 void read_transports(section& root, configuration& into);
 void read_relays(section& root, configuration& into, route_book& routes);
 void read_feeds(section& root, configuration& into);
+void read_endpoints(section& root, configuration& into);
 
 /// Which pattern is handled where: no pattern may be handled twice.
 class route_book {

@@ -344,6 +344,7 @@ configuration read_configuration(const std::string& file)
     read_relays(root, result, routes);
     read_handlers(root, result, routes);
     read_feeds(root, result);
+    read_endpoints(root, result);
     read_schedules(root, result);
     read_retention(root, result);
     root.finish();

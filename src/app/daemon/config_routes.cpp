@@ -1,6 +1,7 @@
 // Reading what a configuration says about other systems: transports, relays and feeds.
 #include "app/cli/text.hpp"
 #include "app/daemon/config.hpp"
+#include "app/daemon/endpoints.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -134,6 +135,49 @@ void read_feeds(section& root, configuration& into)
                 from.finish();
         }
         into.feeds.push_back(std::move(result));
+    }
+}
+
+void read_endpoints(section& root, configuration& into)
+{
+    std::map<std::string, std::uint32_t> lines;
+    for (auto& from : root.tables("endpoints")) {
+        endpoint_settings result{.at = from.at(), .key = from.path()};
+        if (!can_listen_for_webhooks())
+            from.refuse("listen", "this build cannot listen for webhooks");
+        from.require("listen", "where others post, such as 127.0.0.1:8080");
+        from.require("path", "such as /hooks/shop");
+        from.require("source", "the inbox's name for whoever posts; with the id it is unique");
+        const bool open_to_all = from.flag("listen_public").value_or(false);
+        if (const auto text = from.text("listen"))
+            from.check("listen", [&] {
+                result.listen = parse_address(*text);
+                if (!result.listen.is_loopback() && !open_to_all)
+                    throw error(error_code::invalid_argument,
+                                fmt::format("'{}' can be reached from elsewhere, without TLS; if "
+                                            "that is meant, say listen_public = true",
+                                            *text));
+            });
+        result.path = from.text("path").value_or("");
+        if (from.has("path") && !result.path.starts_with('/'))
+            from.refuse("path", "should begin with /");
+        result.source = from.text("source").value_or("");
+        result.secrets = from.all_hidden("secrets");
+        result.unsigned_allowed = from.flag("unsigned_allowed").value_or(false);
+        if (!from.has("secrets") && !result.unsigned_allowed)
+            from.require("secrets", "what senders sign with; or unsigned_allowed = true");
+        result.topic = from.text("topic").value_or("");
+        result.topic_wins = from.flag("topic_wins").value_or(false);
+        if (result.topic_wins && result.topic.empty())
+            from.refuse("topic_wins", "needs a topic that can win");
+        result.store = from.text("store").value_or("");
+        check_store(from, into, result.store);
+        const auto [at, added] = lines.emplace(result.source, from.at().line);
+        if (!result.source.empty() && !added)
+            from.refuse("source",
+                        fmt::format("'{}' posts in line {} already", result.source, at->second));
+        from.finish();
+        into.endpoints.push_back(std::move(result));
     }
 }
 

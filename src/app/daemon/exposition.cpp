@@ -262,7 +262,7 @@ std::string metrics::exposition(const daemon_view& now) const
     to.sample({{"answer", "refused"}}, reloads_failed.load());
     to.single("posthorn_retention_removed_total", "counter", "Rows that were removed.",
               cleaned.load());
-    to.family("posthorn_log_lines_total", "counter", "Troubles that were logged.");
+    to.family("posthorn_log_lines_total", "counter", "Troubles that the library reported.");
     to.sample({{"level", "warning"}}, log_warnings.load());
     to.sample({{"level", "error"}}, log_errors.load());
     write_topics(to, topics_.list());

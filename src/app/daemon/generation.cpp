@@ -37,9 +37,18 @@ std::vector<fact> facts_of(const delivery& which)
             {"attempt", fmt::format("{}", which.attempt)}};
 }
 
+std::size_t at_once(const handler_settings& of, const configuration& what)
+{
+    return of.concurrency == 0 ? what.daemon.concurrency : of.concurrency;
+}
+
+// Commands have their own limits, and what is relayed only waits.
 std::size_t concurrency_of(const configuration& what)
 {
-    return what.daemon.concurrency + (what.relays.empty() ? 0 : what.daemon.in_flight);
+    auto all = what.relays.empty() ? std::size_t{1} : what.daemon.in_flight;
+    for (const auto& each : what.handlers)
+        all += at_once(each, what);
+    return all;
 }
 
 } // namespace
@@ -96,6 +105,34 @@ void generation::open_feeds()
     }
     if (!wrong.problems.empty())
         throw wrong;
+}
+
+void generation::open_endpoints()
+{
+    std::map<std::string, std::vector<endpoint_settings>> by_address;
+    for (const auto& each : what_.endpoints)
+        by_address[to_string(each.listen)].push_back(each);
+    std::vector<std::unique_ptr<listening>> opened;
+    for (const auto& [address, paths] : by_address) {
+        try {
+            opened.push_back(listen_for_webhooks(paths, router_, around_.numbers, world_));
+        } catch (const error& failure) {
+            if (failure.code() != error_code::invalid_argument)
+                throw;
+            throw bad_configuration{.file = what_.file,
+                                    .problems = {{paths.front().at, paths.front().key,
+                                                  around_.log->without_secrets(failure.what())}},
+                                    .warnings = {}};
+        }
+        around_.log->write(log_level::info, "listening for webhooks",
+                           {{"at", fmt::format("http://{}", to_string(opened.back()->address()))}});
+    }
+    endpoints_ = std::move(opened);
+}
+
+void generation::close_endpoints()
+{
+    endpoints_.clear();
 }
 
 lifecycle generation::hooks()
@@ -167,10 +204,10 @@ void generation::add_commands()
                             {"because", end.put_off_because}});
             return end.said;
         };
-        const auto at_once = each.concurrency == 0 ? what_.daemon.concurrency : each.concurrency;
         for (const auto& pattern : each.on)
-            worker_->handle(pattern, run,
-                            handler_options{.timeout = each.timeout, .concurrency = at_once});
+            worker_->handle(
+                pattern, run,
+                handler_options{.timeout = each.timeout, .concurrency = at_once(each, what_)});
     }
 }
 
@@ -183,19 +220,24 @@ void generation::add_relays()
 
 void generation::start()
 {
-    threads_.emplace_back([this] { work(); });
+    const auto stop = draining_.get_token();
+    begin([this] { work(); });
     if (!what_.schedules.empty() || what_.daemon.prune_jobs)
-        begin_chore(&generation::put_jobs);
+        begin([this, stop] { put_jobs(stop); });
     if (what_.retention)
-        begin_chore(&generation::clean_stores);
-    begin_chore(&generation::count_stores);
+        begin([this, stop] { clean_stores(stop); });
+    begin([this, stop] { count_stores(stop); });
     for (std::size_t i = 0; i < feeds_.size(); ++i)
-        threads_.emplace_back([this, i] { feed_from(i, draining_.get_token()); });
+        begin([this, i, stop] { feed_from(i, stop); });
 }
 
-void generation::begin_chore(chore which)
+void generation::begin(std::function<void()> what)
 {
-    threads_.emplace_back([this, which] { (this->*which)(draining_.get_token()); });
+    ++threads_running_;
+    threads_.emplace_back([this, what = std::move(what)] {
+        what();
+        --threads_running_;
+    });
 }
 
 void generation::work()
@@ -208,7 +250,7 @@ void generation::work()
     draining_.request_stop(); // whatever else there is has no purpose without it
     for (const auto& each : feeds_)
         each->close();
-    ended_ = true;
+    worked_ = true;
 }
 
 void generation::drain()
@@ -223,12 +265,12 @@ void generation::stop_now()
 
 std::string generation::failure() const
 {
-    return ended_ ? failure_ : std::string{};
+    return worked_ ? failure_ : std::string{};
 }
 
 run_report generation::report() const
 {
-    return ended_ ? report_ : worker_->status().so_far;
+    return worked_ ? report_ : worker_->status().so_far;
 }
 
 bool generation::rest(const std::stop_token& stop, duration length)

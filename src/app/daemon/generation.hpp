@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/daemon/config.hpp"
+#include "app/daemon/endpoints.hpp"
 #include "app/daemon/journal.hpp"
 #include "app/daemon/metrics.hpp"
 #include "app/daemon/store_book.hpp"
@@ -39,10 +40,18 @@ public:
 
     void start();
 
+    /// Listens for webhooks; apart from `start`, because two generations cannot listen at the same
+    /// address. Throws: `error`, and then nobody listens.
+    void open_endpoints();
+    void close_endpoints();
+
     /// Begins nothing new, and lets what runs end; `stop_now` does not wait for it either.
     void drain();
     void stop_now();
-    [[nodiscard]] bool ended() const { return ended_; }
+    [[nodiscard]] bool ended() const { return threads_running_ == 0; }
+
+    /// Whether its worker has ended, and only chores may still run.
+    [[nodiscard]] bool worked() const { return worked_; }
 
     /// What has become of its worker, if it failed.
     [[nodiscard]] std::string failure() const;
@@ -53,8 +62,6 @@ public:
     [[nodiscard]] std::vector<store_status> stores() const { return worker_->stores(); }
 
 private:
-    using chore = void (generation::*)(const std::stop_token&);
-
     void open_transports();
     void open_feeds();
     void make_worker();
@@ -62,9 +69,9 @@ private:
     void add_relays();
     [[nodiscard]] lifecycle hooks();
     void work();
+    void begin(std::function<void()> what); ///< on a thread of its own
 
     // Chores, each on a thread of its own until it is told to stop.
-    void begin_chore(chore which);
     void put_jobs(const std::stop_token& stop);
     void put_jobs_into(const std::string& store);
     void clean_stores(const std::stop_token& stop);
@@ -83,12 +90,14 @@ private:
     router router_;
     std::map<std::string, std::shared_ptr<transport>, std::less<>> transports_;
     std::vector<std::unique_ptr<feed>> feeds_;
+    std::vector<std::unique_ptr<listening>> endpoints_;
     std::stop_source draining_;
     std::stop_source now_;
     std::unique_ptr<worker> worker_;
     run_report report_;
     std::string failure_;
-    std::atomic<bool> ended_ = false;
+    std::atomic<bool> worked_ = false; ///< the worker has ended
+    std::atomic<int> threads_running_ = 0;
     std::mutex resting_;
     std::condition_variable_any wake_;
     std::vector<std::jthread> threads_; // last: they must be gone before what they use

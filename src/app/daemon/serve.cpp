@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -39,6 +40,19 @@ sigset_t our_signals()
     return set;
 }
 
+// Senders find nobody for a moment, and come again. If the new one cannot listen, the old one goes
+// on.
+void take_endpoints_over(generation& from, generation& to)
+{
+    from.close_endpoints();
+    try {
+        to.open_endpoints();
+    } catch (...) {
+        from.open_endpoints();
+        throw;
+    }
+}
+
 class service {
 public:
     explicit service(configuration what);
@@ -47,6 +61,9 @@ public:
     ~service() = default;
 
     [[nodiscard]] cli::exit_status run(cli::output& to);
+
+    /// Whether it was told to end at once.
+    [[nodiscard]] bool hurried() const { return hurried_; }
 
 private:
     void listen(const configuration& how);
@@ -98,6 +115,7 @@ void service::listen(const configuration& how)
 cli::exit_status service::run(cli::output& to)
 {
     const auto signals = our_signals();
+    current_->open_endpoints();
     current_->start();
     around_.log->write(log_level::info, "ready",
                        {{"file", file_}, {"process", fmt::format("{}", ::getpid())}});
@@ -142,10 +160,11 @@ cli::exit_status service::run(cli::output& to)
 
 bool service::over()
 {
-    if (!current_->ended())
+    if (hurried_ ? !current_->worked() : !current_->ended())
         return false;
     failure_ = current_->failure();
-    return std::ranges::all_of(retired_, [](const auto& each) { return each->ended(); });
+    return std::ranges::all_of(
+        retired_, [&](const auto& each) { return hurried_ ? each->worked() : each->ended(); });
 }
 
 void service::on_signal(int which)
@@ -161,6 +180,7 @@ void service::on_signal(int which)
         around_.log->write(log_level::warning, "ending now");
     }
     retired_.push_back(current_);
+    current_->close_endpoints(); // what has begun is stored first
     for (const auto& each : retired_) {
         each->drain();
         if (hurried_)
@@ -182,6 +202,7 @@ void service::reload()
         const auto made = std::make_shared<generation>(next, around_);
         if (moves)
             listen(next);
+        take_endpoints_over(*current_, *made);
         around_.log->follow(next);
         made->start();
         {
@@ -282,8 +303,14 @@ cli::exit_status run_daemon(configuration what, cli::output& to)
     // Blocked before there are threads, so that all of them leave signals to the main loop.
     const auto signals = our_signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    service daemon(std::move(what));
-    return daemon.run(to);
+    const auto daemon = std::make_unique<service>(std::move(what));
+    const auto status = daemon->run(to);
+    if (daemon->hurried()) {
+        // Whoever says it twice does not want to wait for a thread that a database holds up.
+        static_cast<void>(to.finish());
+        std::_Exit(static_cast<int>(status));
+    }
+    return status;
 }
 
 } // namespace posthorn::daemon

@@ -4,7 +4,8 @@
 # Proves: OPS-03
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 root=$(cd "$here/../../.." && pwd)
-export DB_PASSWORD=secret
+export DB_PASSWORD=secret RABBIT_PASSWORD=secret-of-rabbit PARTNER_SECRET=secret-of-partner
+export PAYMENTS_SECRET=secret-of-payments
 
 # The help has examples, and what it calls a small configuration is one.
 expect 0 serve --help
@@ -33,10 +34,11 @@ done
 expect 0 serve --config "$root/packaging/posthorn.toml" --check
 err_is_empty
 # Also with everything that is commented out.
-sed -E 's/^#([a-z_]+ = |\[\[)/\1/' "$root/packaging/posthorn.toml" >"$config"
+sed -E 's/^#([a-z_]+ = |\[)/\1/' "$root/packaging/posthorn.toml" >"$config"
 expect 0 serve --config "$config" --check --json
 out_has '"valid":true'
-out_lacks "$DB_PASSWORD"
+out_has '"to":"partner"'
+out_lacks secret-of
 grep -q 'posthorn serve --config /etc/posthorn/posthorn.toml$' "$root/packaging/posthorn.service" ||
     fail "the unit starts the daemon"
 

@@ -1,0 +1,178 @@
+// The verbs `relay` and `feed`: one rule of a daemon, without a file.
+#include "app/cli/console.hpp"
+#include "app/cli/route_requests.hpp"
+#include "app/cli/text.hpp"
+#include "app/transports.hpp"
+#include <posthorn/error.hpp>
+#include <posthorn/feeds.hpp>
+#include <posthorn/relay.hpp>
+#include <posthorn/worker.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <stop_token>
+
+namespace posthorn::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// As a configuration would have it: what looks like a number is one.
+daemon::value value_of(const std::string& text)
+{
+    using daemon::value;
+    if (text == "true" || text == "false")
+        return {.is = value::kind::flag, .flag = text == "true"};
+    std::int64_t number = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (failed == std::errc{} && end == text.data() + text.size())
+        return {.is = value::kind::whole, .whole = number};
+    return {.is = value::kind::text, .text = text};
+}
+
+// Reads what was written as if it stood in a file, and complains in the same words.
+template <typename Read>
+auto read_route(const std::string& url, const route_settings& settings, std::string_view option,
+                Read read)
+{
+    daemon::value table;
+    for (const auto& [name, text] : settings)
+        table.members.push_back({.name = name, .at = {}, .is = value_of(text)});
+    daemon::findings noted([](const std::string&) { return std::nullopt; });
+    daemon::section from(table, {}, noted);
+    const auto opener = read(from, option, daemon::secret_url(url));
+    if (opener)
+        from.finish();
+    const auto problems = noted.problems();
+    if (problems.empty())
+        return opener;
+    std::vector<std::string> words;
+    for (const auto& each : problems)
+        words.push_back(each.key == option ? fmt::format("{} {}", option, each.message)
+                                           : fmt::format("--set {}: {}", each.key, each.message));
+    throw error(error_code::invalid_argument, fmt::format("{}", fmt::join(words, "; ")));
+}
+
+environment world_with(const std::shared_ptr<console>& screen)
+{
+    auto world = environment::system();
+    world.log = [screen](log_level level, std::string_view line) {
+        if (level >= log_level::warning)
+            screen->log(printable(line));
+    };
+    return world;
+}
+
+store_provider provider_of(const store_selection& which, const environment& world)
+{
+    if (which.is_one_store())
+        return open(which.urls.front(), {.environment = world});
+    if (list_stores(which).empty())
+        throw error(error_code::invalid_argument, "this means no store at all");
+    return discover([which] { return list_stores(which); },
+                    {.every = 1min, .with = {.open = {.environment = world}}});
+}
+
+lifecycle failures_to(const std::shared_ptr<console>& screen)
+{
+    return {.ended = [screen](const delivery_view& which, const outcome& said, duration) {
+        if (said.verdict == outcome::kind::fail || said.verdict == outcome::kind::retry)
+            screen->log(fmt::format("failed   {} {}: {}", to_string(which.id()),
+                                    printable(which.topic()), printable(said.error)));
+    }};
+}
+
+} // namespace
+
+route_settings read_settings(const std::vector<std::string>& pairs)
+{
+    route_settings result;
+    for (const auto& pair : pairs) {
+        const auto equals = pair.find('=');
+        if (equals == std::string::npos || equals == 0)
+            throw error(error_code::invalid_argument,
+                        fmt::format("'{}': a setting is written name=value", printable(pair)));
+        auto name = pair.substr(0, equals);
+        if (std::ranges::any_of(result, [&](const auto& each) { return each.first == name; }))
+            throw error(error_code::invalid_argument,
+                        fmt::format("'{}' is given twice", printable(name)));
+        result.emplace_back(std::move(name), pair.substr(equals + 1));
+    }
+    return result;
+}
+
+exit_status relay(const relay_request& what, output& to)
+{
+    const auto opener = read_route(what.to, what.settings, "--to", &daemon::read_transport);
+    const relay_options rules{.destination = std::string_view(what.destination),
+                              .key = std::string_view(what.key)};
+    const stop_on_signals signals;
+    const auto screen = std::make_shared<console>(to);
+    const auto world = world_with(screen);
+    worker relaying(
+        provider_of(what.which, world),
+        {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen)});
+    const auto target = opener(world);
+    for (const auto& each : what.patterns)
+        relaying.handle(each, relay_to(target, rules));
+    screen->log(fmt::format("relaying to {}", printable(target->name())));
+    const auto stop = signals.request();
+    const auto report = relaying.run(stop, {.until_empty = what.until_empty});
+    target->close({.until = world.clock->monotonic() + 1s});
+    const std::string_view ending = stop.now.stop_requested()     ? "stopped_now"
+                                    : stop.drain.stop_requested() ? "stopped"
+                                                                  : "empty";
+    if (to.json())
+        to.document({{"ended", ending},
+                     {"done", report.done},
+                     {"retrying", report.retrying},
+                     {"dead", report.dead},
+                     {"released", report.released},
+                     {"parked", report.parked},
+                     {"lost", report.lost}});
+    else
+        screen->log(fmt::format("ended    {}: {} relayed, {} refused for good, {} put back", ending,
+                                report.done, report.dead, report.released));
+    return ending == "stopped_now" ? exit_status::failure : exit_status::success;
+}
+
+exit_status feed(const feed_request& what, output& to)
+{
+    const auto opener = read_route(what.from, what.settings, "--from", &daemon::read_feed);
+    const stop_on_signals signals;
+    const auto screen = std::make_shared<console>(to);
+    const auto world = world_with(screen);
+    const auto where = open(what.url, {.environment = world});
+    const auto from = opener(world);
+    std::stop_source enough;
+    const std::stop_callback when_told(signals.request().drain, [&] { enough.request_stop(); });
+    std::size_t seen = 0;
+    screen->log(fmt::format("feeding  from {}", printable(from->name())));
+    const auto report = feed_inbox(where, *from,
+                                   {.source = what.source,
+                                    .topic = what.topic,
+                                    .topic_wins = what.topic_wins,
+                                    .progress =
+                                        [&](const feed_report& more) {
+                                            seen += more.stored + more.repeated;
+                                            if (seen >= what.limit)
+                                                enough.request_stop();
+                                        }},
+                                   enough.get_token());
+    from->close();
+    if (to.json())
+        to.document({{"stored", report.stored},
+                     {"repeated", report.repeated},
+                     {"refused", report.refused},
+                     {"failures", report.failures}});
+    else
+        screen->log(fmt::format("ended    {} stored, {} known already, {} refused", report.stored,
+                                report.repeated, report.refused));
+    return exit_status::success;
+}
+
+} // namespace posthorn::cli

@@ -1,0 +1,75 @@
+// Listening for webhooks, with the server of the library.
+#include "app/daemon/endpoints.hpp"
+
+#include <posthorn/error.hpp>
+#include <posthorn/inbox_endpoint.hpp>
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+namespace posthorn::daemon {
+namespace {
+
+class webhook_listener final : public listening {
+public:
+    webhook_listener(inbox_endpoint::router where, inbox_endpoint_options how,
+                     const environment& world)
+        : address_{.host = how.address}, server_(std::move(where), std::move(how), world)
+    {
+        address_.port = server_.start();
+    }
+
+    [[nodiscard]] listen_address address() const override { return address_; }
+
+private:
+    listen_address address_;
+    inbox_endpoint server_;
+};
+
+} // namespace
+
+bool can_listen_for_webhooks() noexcept
+{
+    return true;
+}
+
+std::unique_ptr<listening> listen_for_webhooks(const std::vector<endpoint_settings>& paths,
+                                               const router& stores,
+                                               const std::shared_ptr<metrics>& numbers,
+                                               const environment& world)
+{
+    std::map<std::string, std::string, std::less<>> store_of; ///< by source
+    inbox_endpoint_options options{.paths = {},
+                                   .address = paths.front().listen.host,
+                                   .port = static_cast<std::uint16_t>(paths.front().listen.port)};
+    for (const auto& each : paths) {
+        store_of.emplace(each.source, each.store);
+        inbox_path path{.path = each.path, .source = each.source};
+        for (const auto& secret : each.secrets)
+            path.secrets.push_back(secret.reveal());
+        path.unsigned_allowed = each.unsigned_allowed;
+        path.topic = each.topic;
+        path.topic_wins = each.topic_wins;
+        options.paths.push_back(std::move(path));
+    }
+    const auto label = paths.size() == 1 ? paths.front().source : to_string(paths.front().listen);
+    options.progress = [numbers, label](const feed_report& what) { numbers->fed(label, what); };
+    auto find = [among = router(stores), store_of](const fed_message&,
+                                                   const std::string& source) mutable {
+        const auto found = store_of.find(source);
+        if (found == store_of.end())
+            throw error(error_code::not_found,
+                        fmt::format("no store takes messages of '{}'", source));
+        try {
+            return among.store(found->second);
+        } catch (const error& failure) {
+            // A store that is not listed now may be listed soon: nothing is lost by waiting.
+            throw error(error_code::unavailable, failure.what());
+        }
+    };
+    return std::make_unique<webhook_listener>(std::move(find), std::move(options), world);
+}
+
+} // namespace posthorn::daemon
