@@ -57,9 +57,4 @@ std::string cluster::urls(int first) const
     return result;
 }
 
-std::vector<cluster_kind> cluster_kinds()
-{
-    return {rabbitmq_cluster()};
-}
-
 } // namespace posthorn::test

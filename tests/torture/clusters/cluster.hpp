@@ -52,9 +52,7 @@ struct cluster_kind {
     std::function<arrivals(cluster&, const std::string& place)> look;
 };
 
-/// Those that this program was built with.
-[[nodiscard]] std::vector<cluster_kind> cluster_kinds();
-
 [[nodiscard]] cluster_kind rabbitmq_cluster();
+[[nodiscard]] cluster_kind nats_cluster();
 
 } // namespace posthorn::test
