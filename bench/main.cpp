@@ -2,35 +2,42 @@
 #include "bench/figures.hpp"
 #include "bench/mariadb_bench.hpp"
 #include "bench/postgres_bench.hpp"
+#include "bench/relay_bench.hpp"
 #include "bench/sqlite_bench.hpp"
 #include "bench/worker_bench.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
 
 constexpr auto usage = R"(usage: posthorn-bench [ENGINE…] [--quick] [--rounds N] [--json FILE]
 
-Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability.
-ENGINE is sqlite, postgres or mariadb; all of them unless given. Servers are found through
-POSTHORN_BENCH_POSTGRESQL and POSTHORN_BENCH_MARIADB; `./dev bench` starts private ones and sets
-them.
+Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability; and
+relays next to the brokers' own clients. ENGINE is sqlite, postgres, mariadb, rabbitmq, nats or
+redis; all of them unless given. Servers are found through POSTHORN_BENCH_POSTGRESQL, …_MARIADB,
+…_RABBITMQ, …_NATS and …_REDIS; `./dev bench` starts private ones and sets them.
 Exits with 1 if a bar is missed. --quick takes seconds and says nothing about bars.
 
 example: ./dev bench postgres --rounds 5 --json figures.jsonl
 )";
 
+constexpr std::array<std::string_view, 6> engines{"sqlite",   "postgres", "mariadb",
+                                                  "rabbitmq", "nats",     "redis"};
+
 struct request {
     std::vector<std::string> engines;
     bench::sqlite_plan sqlite;
     bench::server_plan server;
+    bench::relay_plan relay;
     std::string json_path = "figures.jsonl";
     bool quick = false;
 
@@ -60,11 +67,12 @@ request read(const std::vector<std::string>& arguments)
                              .single_messages = 200,
                              .bulk_messages = 20'000,
                              .long_drain_messages = 20'000};
+            result.relay = {.rounds = 1, .messages = 2'000};
         } else if (word == "--rounds") {
-            result.sqlite.rounds = result.server.rounds = std::stoul(value());
+            result.sqlite.rounds = result.server.rounds = result.relay.rounds = std::stoul(value());
         } else if (word == "--json") {
             result.json_path = value();
-        } else if (word == "sqlite" || word == "postgres" || word == "mariadb") {
+        } else if (std::ranges::find(engines, word) != engines.end()) {
             result.engines.push_back(word);
         } else {
             throw std::invalid_argument("unknown argument " + word);
@@ -111,6 +119,12 @@ int main(int argc, char** argv)
             bench::run_postgres(server_url("POSTGRESQL", plan.quick), plan.server, all);
         if (plan.wants("mariadb"))
             bench::run_mariadb(server_url("MARIADB", plan.quick), plan.server, all);
+        if (plan.wants("rabbitmq"))
+            bench::run_relay("rabbitmq", server_url("RABBITMQ", plan.quick), plan.relay, all);
+        if (plan.wants("nats"))
+            bench::run_relay("nats", server_url("NATS", plan.quick), plan.relay, all);
+        if (plan.wants("redis"))
+            bench::run_relay("redis", server_url("REDIS", plan.quick), plan.relay, all);
         const bool reached = all.print(plan.json_path);
         return reached || plan.quick ? EXIT_SUCCESS : EXIT_FAILURE;
     } catch (const std::exception& failure) {

@@ -35,8 +35,7 @@ if(POSTHORN_HAS_MOLD)
 endif()
 if(POSTHORN_SANITIZE)
   list(JOIN POSTHORN_SANITIZE "," sanitizers)
-  target_compile_options(posthorn_build INTERFACE -fsanitize=${sanitizers})
-  target_link_options(posthorn_build INTERFACE -fsanitize=${sanitizers})
+  string(APPEND CMAKE_CXX_FLAGS " -fsanitize=${sanitizers}") # first of all flags: tests take some of it back
 endif()
 
 # A library of the project: posthorn_library(name SOURCES … PUBLIC … PRIVATE …)

@@ -83,16 +83,19 @@ rabbitmq_stop_signal=KILL # as a family: the daemon would outlive it
 rabbitmq_url() { printf 'amqp://guest:guest@127.0.0.1:%s/' "$port"; }
 rabbitmq_socket() { printf '%s/control' "$home"; } # not a socket: runs rabbitmqctl on this node
 rabbitmq_create() {
-    local name=posthorn-${home##*-}@localhost
+    local name=${POSTHORN_TEST_RABBITMQ_NODE:-posthorn-${home##*-}@localhost}
+    local cookie=${POSTHORN_TEST_RABBITMQ_COOKIE:-$RANDOM$RANDOM$RANDOM}
     "${become[@]}" mkdir "$home/data" "$home/log"
-    printf '%s\n' "$RANDOM$RANDOM$RANDOM" | "${become[@]}" tee "$home/data/.erlang.cookie" >/dev/null
+    printf '%s\n' "$cookie" | "${become[@]}" tee "$home/data/.erlang.cookie" >/dev/null
     "${become[@]}" chmod 400 "$home/data/.erlang.cookie"
     printf '[].\n' >"$home/plugins"
     printf '%s = %s\n' loopback_users none log.console true log.file false \
         vm_memory_high_watermark.absolute 2GB disk_free_limit.absolute 50MB >"$home/rabbitmq.conf"
-    # Erlang's nodes find each other through a daemon on a port of its own.
+    # Erlang's nodes find each other through a daemon on a port of its own; those of a cluster
+    # share it, and a secret (tools/clusters.sh).
     rabbitmq_environment=(env -i "PATH=$PATH" LANG=C.UTF-8 "HOME=$home/data"
-        ERL_EPMD_ADDRESS=127.0.0.1 "ERL_EPMD_PORT=$(free_port)" "RABBITMQ_DIST_PORT=$(free_port)"
+        ERL_EPMD_ADDRESS=127.0.0.1 "ERL_EPMD_PORT=${POSTHORN_TEST_RABBITMQ_EPMD:-$(free_port)}"
+        "RABBITMQ_DIST_PORT=$(free_port)"
         "RABBITMQ_NODENAME=$name" "RABBITMQ_MNESIA_BASE=$home/data" "RABBITMQ_LOG_BASE=$home/log"
         "RABBITMQ_CONFIG_FILE=$home/rabbitmq.conf" "RABBITMQ_ENABLED_PLUGINS_FILE=$home/plugins"
         RABBITMQ_CONF_ENV_FILE=/dev/null RUNNING_UNDER_SYSTEMD=1)
@@ -111,8 +114,11 @@ rabbitmq_serve() {
     "$home/launch" epmd & # a child of the server, which this shell becomes
     exec setsid "$home/launch" /usr/lib/rabbitmq/bin/rabbitmq-server
 }
+# Somebody else may answer on its port while it still boots.
 rabbitmq_answers() {
-    { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null && exec 3>&-
+    { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null && exec 3>&- &&
+        awk '/Starting RabbitMQ/ { up = 0 } /Server startup complete/ { up = 1 } END { exit !up }' \
+            "$dir/rabbitmq.log"
 }
 
 nats_user=nats

@@ -25,7 +25,7 @@ runtime             store/($engines)/|app/
 "
 
 # What a user of the public headers must not need.
-client_libraries='sqlite3|libpq|mysql|mariadb|nlohmann|fmt|CLI|curl|hiredis|librdkafka|amqp'
+client_libraries='sqlite3|libpq|mysql|mariadb|nlohmann|fmt|CLI|curl|hiredis|librdkafka|amqp|httplib|openssl'
 
 header_lines_max=400
 source_lines_max=600

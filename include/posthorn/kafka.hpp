@@ -48,8 +48,9 @@ struct kafka_options {
     /// With its headers, a message of this size is within what brokers take by default.
     std::size_t payload_bytes_max = 960'000;
 
-    /// How long a message may wait for others to share its request.
-    duration linger = {};
+    /// How long a message may wait for others to share its request, while a call hands its messages
+    /// over.
+    duration linger = std::chrono::milliseconds{5};
 
     kafka_settings settings = {};
 };

@@ -156,8 +156,10 @@ std::optional<response> reception::distrusted(const inbox_path& at, const header
 response reception::receive(const inbox_path& at, const headers& received, std::string body)
 {
     if (auto instead = distrusted(at, received, body)) {
-        warn(fmt::format("a request to {} for the inbox was refused with {}", at.path,
-                         instead->status));
+        // Whoever reaches the port can make us say this, so it is no warning.
+        if (world_.log)
+            world_.log(log_level::debug, fmt::format("a request to {} was refused with {}", at.path,
+                                                     instead->status));
         note({.refused = 1});
         return *std::move(instead);
     }

@@ -5,9 +5,11 @@
 //   torture_process produce URL HISTORY NAME [option…]
 //   torture_process deliver URL HISTORY NAME [option…]
 //   torture_process command URL HISTORY NAME [option…]
+//   torture_process relay URL HISTORY NAME --broker URL --place NAME
+//   torture_process feed URL HISTORY NAME --broker URL --place NAME
 //
-// All of them end at SIGTERM; outsiders.hpp tells of the last two. A worker knows these topics;
-// what the payload means stands behind them:
+// All of them end at SIGTERM; outsiders.hpp tells of the second two, couriers.hpp of the last. A
+// worker knows these topics; what the payload means stands behind them:
 //   ordinary  is done at once                    slow     takes that many milliseconds
 //   failing   fails that often                   throws   throws no std::exception, that often
 //   gate      waits for that file, once          effect   writes a row in the transaction
@@ -17,11 +19,13 @@
 //
 // With --broken it does what no worker should, so that tests can see it found: `early` acknowledges
 // before it handles, `apart` commits a handler's effect by itself.
+#include "torture/couriers.hpp"
 #include "torture/effects.hpp"
 #include "torture/outsiders.hpp"
 #include "torture/producer.hpp"
 #include "torture/storyteller.hpp"
 #include <posthorn/posthorn.hpp>
+#include <posthorn/relay.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -56,6 +60,7 @@ struct request {
 
     unsigned seed = 1; ///< of a producer
     outsider_options outside = {};
+    place between = {}; ///< of a relay and a feed
 };
 
 void say(log_level, std::string_view line)
@@ -245,6 +250,38 @@ int be_outside(const request& what, bool commands)
     return 0;
 }
 
+int relay(const request& what)
+{
+    const stop_on_signals stop;
+    const auto world = talkative();
+    checker::history_writer notes(what.history, what.name, world.clock);
+    storyteller story(notes, milliseconds{what.lease});
+    worker_options options{.name = what.name,
+                           .concurrency = 50,
+                           .lease = milliseconds{what.lease},
+                           .grace = milliseconds{what.grace},
+                           .on = story.hooks()};
+    options.outbox.retries.fallback =
+        exponential_retry{.first = 10ms, .cap = 100ms, .attempts_max = what.attempts_max};
+    worker mine(open(what.url, {.environment = world}), options);
+    mine.handle("effect", relay_to(way_to(what.between, world),
+                                   {.destination = message_template(destination_of(what.between)),
+                                    .answer_within = 2s,
+                                    .pause = 50ms}));
+    mine.run(stop);
+    return 0;
+}
+
+int feed_one(const request& what)
+{
+    const stop_on_signals stop;
+    const auto world = talkative();
+    const auto from = way_from(what.between, world);
+    feed_inbox(open(what.url, {.environment = world}), *from,
+               {.source = outside_source, .batch = 10}, stop.request().drain);
+    return 0;
+}
+
 void describe(CLI::App& app, request& what)
 {
     app.require_subcommand(1);
@@ -265,6 +302,13 @@ void describe(CLI::App& app, request& what)
     auto& producer = *app.add_subcommand("produce", "a producer");
     common(producer);
     producer.add_option("--seed", what.seed);
+    for (const auto* role : {"relay", "feed"}) {
+        auto& courier = *app.add_subcommand(role, "somebody between two stores");
+        common(courier);
+        courier.add_option("--effects", what.effects);
+        courier.add_option("--broker", what.between.broker)->required();
+        courier.add_option("--place", what.between.name)->required();
+    }
     for (const auto* role : {"deliver", "command"}) {
         auto& outsider = *app.add_subcommand(role, "somebody outside");
         common(outsider);
@@ -286,6 +330,10 @@ int run(int argc, char** argv)
     request what;
     describe(app, what);
     CLI11_PARSE(app, argc, argv);
+    if (app.got_subcommand("relay"))
+        return relay(what);
+    if (app.got_subcommand("feed"))
+        return feed_one(what);
     if (app.got_subcommand("deliver") || app.got_subcommand("command"))
         return be_outside(what, app.got_subcommand("command"));
     return app.got_subcommand("work") ? work(what) : produce(what);

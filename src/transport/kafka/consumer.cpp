@@ -364,14 +364,14 @@ void consumer::say(log_level level, const std::string& what) const
 
 void consumer::rebalance(rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t& which)
 {
-    const bool piecemeal =
-        std::string_view(rd_kafka_rebalance_protocol(client_.get())) == "COOPERATIVE";
+    const char* protocol = rd_kafka_rebalance_protocol(client_.get()); // none while it closes
+    const bool piecemeal = protocol && std::string_view(protocol) == "COOPERATIVE";
     if (what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         lost_ = false;
         if (piecemeal)
             error_handle(rd_kafka_incremental_assign(client_.get(), &which));
         else
-            rd_kafka_assign(client_.get(), &which);
+            rd_kafka_assign(client_.get(), protocol ? &which : nullptr);
         rd_kafka_resume_partitions(client_.get(), &which); // whatever we paused before
         return;
     }

@@ -16,6 +16,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t headers_allowance = std::size_t{72} << 10U;
 constexpr std::size_t topics_kept_max = 1'000;
 
+constexpr int hurry_ms = 1;
+
 // How long one question to the brokers may take; whoever ends a producer may have to wait for it.
 constexpr auto probe_length = 500ms;
 
@@ -132,6 +134,12 @@ rd_kafka_resp_err_t producer::send(const letter& what, mailbox::stamp& stamp)
         return rd_kafka_error_code(failed.get());
     (void)named.release(); // the message's now
     return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+void producer::hurry()
+{
+    // Wakes the threads of the brokers, and lets them send while it lasts; nothing more is needed.
+    rd_kafka_flush(client_.get(), hurry_ms);
 }
 
 void producer::purge_queue()

@@ -67,6 +67,9 @@ public:
     /// Puts a message into the queue; its report comes to the stamp. Returns: why not.
     [[nodiscard]] rd_kafka_resp_err_t send(const letter& what, mailbox::stamp& stamp);
 
+    /// Everything is in the queue: what is there need not wait for company any longer.
+    void hurry();
+
     /// Takes back what was not sent, of everybody. Reports say so.
     void purge_queue();
 

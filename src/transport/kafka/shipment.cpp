@@ -139,9 +139,14 @@ void shipment::send_what_is_ready()
         const auto next = ready_.front();
         is_full_ = !send(next);
         if (is_full_)
-            return;
+            break;
         ready_.pop_front();
     }
+    if (sent_ > hurried_ && !over_)
+        for (const auto& each : {many_, alone_})
+            if (each)
+                each->hurry();
+    hurried_ = sent_;
 }
 
 bool shipment::send(const turn& which)

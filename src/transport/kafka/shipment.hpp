@@ -71,6 +71,7 @@ private:
     std::deque<turn> ready_;
     bool is_full_ = false; ///< the producer's queue
     std::size_t sent_ = 0;
+    std::size_t hurried_ = 0; ///< of those sent
     std::size_t reported_ = 0;
     bool over_ = false;
 };

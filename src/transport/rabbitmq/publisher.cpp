@@ -25,6 +25,9 @@ constexpr std::size_t exchanges_max = 10'000;
 // An exchange that is missing may be made at any time.
 constexpr duration missing_is_news_for = std::chrono::seconds{1};
 
+// A full queue says no as well, so this is how often it costs a round trip.
+constexpr duration refusals_are_believed_for = std::chrono::seconds{1};
+
 constexpr std::uint16_t not_found = 404;
 constexpr std::uint16_t access_refused = 403;
 constexpr std::uint16_t precondition_failed = 406;
@@ -296,7 +299,7 @@ void publisher::lost(const std::string& why)
 // True: there is more to put when what was put has left.
 bool publisher::fill(wire& on)
 {
-    if (!ready_ || blocked_ || !fill_isolated(on))
+    if (!ready_ || blocked_ || renew_channel(on) || !fill_isolated(on))
         return false;
     for (auto* from : batches_)
         while (true) {
@@ -311,6 +314,23 @@ bool publisher::fill(wire& on)
                 from->again(*which, batch::doubt::none);
         }
     return false;
+}
+
+// A channel to a queue whose leader is gone may say no for as long as it lives, while a new one
+// would find the new leader. True: others have to wait for it.
+bool publisher::renew_channel(wire& on)
+{
+    const auto since = window_.refused_since();
+    if (!since || now() - *since < refusals_are_believed_for)
+        return false;
+    if (window_.empty()) {
+        (void)window_.drain(); // numbers start again
+        ready_ = false;
+        on.put(messages_channel, AMQP_CHANNEL_CLOSE_METHOD,
+               amqp_channel_close_t{
+                   .reply_code = 200, .reply_text = {}, .class_id = 0, .method_id = 0});
+    }
+    return true;
 }
 
 // One at a time, with nothing else on the way. False: others have to wait.
@@ -453,11 +473,11 @@ void publisher::take_messages(wire& on, const amqp_method_t& method)
     case AMQP_BASIC_ACK_METHOD: {
         const auto& said = as<amqp_basic_ack_t>(method);
         link_.all_is_well();
-        return window_.confirm(said.delivery_tag, said.multiple != 0, true);
+        return window_.confirm(said.delivery_tag, said.multiple != 0, true, now());
     }
     case AMQP_BASIC_NACK_METHOD: {
         const auto& said = as<amqp_basic_nack_t>(method);
-        return window_.confirm(said.delivery_tag, said.multiple != 0, false);
+        return window_.confirm(said.delivery_tag, said.multiple != 0, false, now());
     }
     case AMQP_BASIC_RETURN_METHOD: {
         const auto& said = as<amqp_basic_return_t>(method);

@@ -44,6 +44,7 @@ private:
     void begin(wire& on);
     void look(wire& on);
     [[nodiscard]] bool fill(wire& on);
+    [[nodiscard]] bool renew_channel(wire& on);
     [[nodiscard]] bool fill_isolated(wire& on);
     [[nodiscard]] sending send(wire& on, batch& from, std::size_t which);
     [[nodiscard]] bool is_known(wire& on, std::string_view exchange);

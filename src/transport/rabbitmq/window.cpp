@@ -6,7 +6,7 @@
 
 namespace posthorn::rabbitmq {
 
-void window::confirm(std::uint64_t number, bool multiple, bool accepted)
+void window::confirm(std::uint64_t number, bool multiple, bool accepted, monotonic_time now)
 {
     if (number == 0 && multiple) // it may say so, and means all
         number = first_number_ + flights_.size() - 1;
@@ -14,16 +14,22 @@ void window::confirm(std::uint64_t number, bool multiple, bool accepted)
         return;
     const auto last = static_cast<std::size_t>(number - first_number_);
     for (auto i = multiple ? 0 : last; i <= last; ++i)
-        settle(flights_[i], accepted);
+        settle(flights_[i], accepted, now);
     while (!flights_.empty() && flights_.front().settled) {
         flights_.pop_front();
         ++first_number_;
     }
 }
 
-void window::settle(flight& which, bool accepted)
+void window::settle(flight& which, bool accepted, monotonic_time now)
 {
-    if (std::exchange(which.settled, true) || which.from == nullptr)
+    if (std::exchange(which.settled, true))
+        return;
+    if (!accepted)
+        refusing_.try_emplace(which.route, now);
+    else if (!refusing_.empty())
+        refusing_.erase(which.route);
+    if (which.from == nullptr)
         return;
     auto answer = publish_answer::yes();
     if (!accepted)
@@ -57,8 +63,16 @@ std::vector<window::flight> window::drain()
         if (!each.settled && each.from != nullptr)
             result.push_back(std::move(each));
     flights_.clear();
+    refusing_.clear();
     first_number_ = 1;
     return result;
+}
+
+std::optional<monotonic_time> window::refused_since() const
+{
+    const auto first =
+        std::ranges::min_element(refusing_, {}, [](const auto& each) { return each.second; });
+    return first == refusing_.end() ? std::nullopt : std::optional(first->second);
 }
 
 std::size_t window::unsettled() const

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace posthorn::rabbitmq {
@@ -27,7 +29,10 @@ public:
     void add(flight what) { flights_.push_back(std::move(what)); }
 
     /// The broker's word for this number, or for all up to it.
-    void confirm(std::uint64_t number, bool multiple, bool accepted);
+    void confirm(std::uint64_t number, bool multiple, bool accepted, monotonic_time now);
+
+    /// Since when a route has had refusals alone, if there is one; of several, the longest.
+    [[nodiscard]] std::optional<monotonic_time> refused_since() const;
 
     /// Nobody gets the first one of this id and route of which that was not said yet.
     void give_back(const message_id& id, std::size_t route, const std::string& why);
@@ -44,10 +49,11 @@ public:
     [[nodiscard]] std::size_t unsettled() const;
 
 private:
-    void settle(flight& which, bool accepted);
+    void settle(flight& which, bool accepted, monotonic_time now);
 
     std::deque<flight> flights_;
-    std::uint64_t first_number_ = 1; // of flights_
+    std::uint64_t first_number_ = 1;                           // of flights_
+    std::unordered_map<std::size_t, monotonic_time> refusing_; // routes, and since when
 };
 
 } // namespace posthorn::rabbitmq

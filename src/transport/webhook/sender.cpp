@@ -299,6 +299,8 @@ void sender::end(std::list<transfer>::iterator which, const transfer::end& how)
 void sender::tell(const endpoint& about, std::optional<duration> pause, bool was_left,
                   const publish_answer& last)
 {
+    if (!world_.log)
+        return;
     if (pause)
         world_.log(log_level::warning,
                    fmt::format("webhook {} is left alone for {} ms, after failures in a row; the "

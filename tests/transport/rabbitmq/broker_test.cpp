@@ -2,7 +2,7 @@
 #include "gate/socket.hpp"
 #include "transport/rabbitmq/plain_client.hpp"
 #include "transport/rabbitmq/private_broker.hpp"
-#include "transport/rabbitmq/stubborn.hpp"
+#include "transport/stubborn.hpp"
 #include <posthorn/rabbitmq.hpp>
 
 #include <gmock/gmock.h>

@@ -2,6 +2,7 @@
 #include "transport/rabbitmq/broker_scene.hpp"
 #include "transport/transport_under_test.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
@@ -14,14 +15,14 @@ using namespace std::chrono_literals;
 /// Passes on, and lets one message be rejected.
 class rejecting final : public transport {
 public:
-    rejecting(std::shared_ptr<transport> to, test::broker_scene& scene, bool& next)
+    rejecting(std::shared_ptr<transport> to, test::broker_scene& scene, std::atomic<bool>& next)
         : to_(std::move(to)), scene_(scene), next_(next)
     {}
 
     std::vector<publish_answer> publish(std::span<const transport_message> what,
                                         const time_limit& how_long) override
     {
-        if (!std::exchange(next_, false))
+        if (!next_.exchange(false))
             return to_->publish(what, how_long);
         const auto id = to_string(what.front().id);
         scene_.reject(id);
@@ -40,7 +41,7 @@ public:
 private:
     std::shared_ptr<transport> to_; // the one under test
     test::broker_scene& scene_;
-    bool& next_;
+    std::atomic<bool>& next_;
 };
 
 class rabbitmq_under_test final : public transport_under_test {
@@ -101,7 +102,7 @@ private:
     }
 
     test::broker_scene scene_;
-    bool reject_next_ = false;
+    std::atomic<bool> reject_next_ = false;
     std::vector<transport_message> arrived_;
     std::shared_ptr<transport> opened_; // shared with the test
 };

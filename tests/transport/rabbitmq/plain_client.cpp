@@ -221,14 +221,19 @@ void plain_client::publish(const std::string& queue, const sent& what)
         properties._flags |= AMQP_BASIC_TYPE_FLAG;
         properties.type = plain_bytes(what.type);
     }
-    if (amqp_basic_publish(state_->connection, 1, amqp_empty_bytes, plain_bytes(queue), 0, 0,
-                           &properties, plain_bytes(what.body)) != AMQP_STATUS_OK)
-        throw std::runtime_error("basic.publish");
-    amqp_frame_t answer{};
-    if (amqp_simple_wait_frame(state_->connection, &answer) != AMQP_STATUS_OK ||
-        answer.frame_type != AMQP_FRAME_METHOD || answer.payload.method.id != AMQP_BASIC_ACK_METHOD)
-        throw std::runtime_error("basic.publish was not confirmed");
-    amqp_maybe_release_buffers(state_->connection);
+    for (bool confirmed = false; !confirmed;) { // a queue that has just been made may say no
+        if (amqp_basic_publish(state_->connection, 1, amqp_empty_bytes, plain_bytes(queue), 0, 0,
+                               &properties, plain_bytes(what.body)) != AMQP_STATUS_OK)
+            throw std::runtime_error("basic.publish");
+        amqp_frame_t answer{};
+        if (amqp_simple_wait_frame(state_->connection, &answer) != AMQP_STATUS_OK ||
+            answer.frame_type != AMQP_FRAME_METHOD)
+            throw std::runtime_error("basic.publish was not answered");
+        confirmed = answer.payload.method.id == AMQP_BASIC_ACK_METHOD;
+        if (!confirmed && answer.payload.method.id != AMQP_BASIC_NACK_METHOD)
+            throw std::runtime_error("basic.publish was answered with something else");
+        amqp_maybe_release_buffers(state_->connection);
+    }
 }
 
 } // namespace posthorn::test

@@ -1,6 +1,6 @@
 // What is particular to RabbitMQ: routes, channels that close, and connections that break.
 #include "transport/rabbitmq/broker_scene.hpp"
-#include "transport/rabbitmq/stubborn.hpp"
+#include "transport/stubborn.hpp"
 #include <posthorn/error.hpp>
 
 #include <gmock/gmock.h>

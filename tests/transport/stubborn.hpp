@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -38,10 +39,12 @@ struct stubborn_report {
     std::size_t refused = 0;
 };
 
-/// Batch after batch; what is not accepted is in the next. Nothing may be refused for good.
+/// Batch after batch; what is not accepted is in the next. Nothing may be refused for good. Tells
+/// after each batch how many were accepted.
 inline stubborn_report publish_stubbornly(transport& to, std::vector<transport_message> left,
                                           std::size_t batch,
-                                          std::chrono::milliseconds answer_within)
+                                          std::chrono::milliseconds answer_within,
+                                          const std::function<void(std::size_t)>& accepted = {})
 {
     stubborn_report result;
     while (!left.empty()) {
@@ -61,6 +64,8 @@ inline stubborn_report publish_stubbornly(transport& to, std::vector<transport_m
             }
             rest.push_back(std::move(left[i]));
         }
+        if (accepted)
+            accepted(left.size() - rest.size());
         if (rest.size() == left.size()) // nothing goes: wait until it makes sense
             (void)to.wait_until_ready({.until = until});
         left = std::move(rest);
