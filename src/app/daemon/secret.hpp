@@ -29,7 +29,13 @@ public:
 
     [[nodiscard]] const std::string& reveal() const noexcept { return text_; }
     [[nodiscard]] bool empty() const noexcept { return text_.empty(); }
-    [[nodiscard]] std::string scheme() const { return text_.substr(0, text_.find(':')); }
+
+    /// What stands before the first colon; empty if there is none.
+    [[nodiscard]] std::string scheme() const
+    {
+        const auto colon = text_.find(':');
+        return colon == std::string::npos ? std::string{} : text_.substr(0, colon);
+    }
 
     /// As it may stand in a log: with `***` for the password, and without parameters, which may
     /// hold one, too.

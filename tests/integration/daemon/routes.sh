@@ -11,21 +11,23 @@ other=sqlite:$scratch/other.db
 expect 0 init "$url"
 expect 0 init "$other"
 
-# A NATS stream is made by whoever owns it: here by hand, in the protocol itself.
-make_stream() {
-    local place=${POSTHORN_TEST_NATS##*@} about line
+# A NATS stream and its consumer belong to somebody: here they are made by hand, in the protocol.
+# ask SUBJECT JSON: what JetStream answers.
+ask() {
+    local place=${POSTHORN_TEST_NATS##*@} line
     place=${place##*/}
-    about="{\"name\":\"$1\",\"subjects\":[\"$1.>\"],\"storage\":\"memory\"}"
     exec 6<>"/dev/tcp/${place%:*}/${place##*:}"
-    printf 'CONNECT {"verbose":false}\r\nSUB answer 1\r\nPUB $JS.API.STREAM.CREATE.%s answer %d\r\n%s\r\n' \
-        "$1" "${#about}" "$about" >&6
+    printf 'CONNECT {"verbose":false}\r\nSUB answer.%s 1\r\nPUB $JS.API.%s answer.%s %d\r\n%s\r\n' \
+        "$name" "$1" "$name" "${#2}" "$2" >&6
     while read -r -t 20 line <&6; do
-        [[ $line != *'"type":"io.nats.jetstream.api.v1.stream_create_response"'* ]] || break
+        [[ $line != *'"type":"io.nats.jetstream.api'* ]] || break
     done
     exec 6<&- 6>&-
-    [[ $line == *'"created"'* ]] || fail "the stream was not made: $line"
+    [[ $line == *'"created"'* ]] || fail "JetStream says no to $1: $line"
 }
-make_stream "$name"
+ask "STREAM.CREATE.$name" "{\"name\":\"$name\",\"subjects\":[\"$name.>\"],\"storage\":\"memory\"}"
+ask "CONSUMER.DURABLE.CREATE.$name.office" "{\"stream_name\":\"$name\",\"config\":{\"durable_name\":\"office\",
+\"ack_policy\":\"explicit\",\"deliver_policy\":\"all\",\"replay_policy\":\"instant\",\"max_deliver\":-1}}"
 
 # route BROKER TRANSPORT FEED DESTINATION: through this broker, and back.
 route() {
@@ -109,6 +111,8 @@ expect 2 feed "$other" --from "$POSTHORN_TEST_RABBITMQ" --set qeue=x --source s
 err_has "--set queue: is missing"
 err_has "--set qeue: is unknown: did you mean 'queue'?"
 expect 2 relay "$url" --on t --to amqp
+err_has '--to is no URL of a transport'
+expect 2 relay "$url" --on t --to broker:1
 err_has '--to is no URL of a transport'
 expect 2 relay "$url" --on t --to "$POSTHORN_TEST_RABBITMQ" --destination '{nothing}'
 expect 2 relay "$url" --on t --to "$POSTHORN_TEST_RABBITMQ" --set window=many
