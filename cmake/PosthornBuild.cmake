@@ -27,6 +27,8 @@ target_compile_options(posthorn_build INTERFACE -Wall -Wextra -Wpedantic -Wnon-v
                                                 $<$<BOOL:${POSTHORN_WARNINGS_AS_ERRORS}>:-Werror>)
 if(CMAKE_UNITY_BUILD) # sources that do not know each other share a scope
   target_compile_options(posthorn_build INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  # The compiler looks for garbage less often: a twentieth less time for a fifth more memory.
+  target_compile_options(posthorn_build INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=500000>)
 else()
   target_compile_options(posthorn_build INTERFACE -Wshadow)
 endif()
