@@ -24,6 +24,8 @@ public:
         amqp_connection_info info;
         if (amqp_parse_url(url.data(), &info) != AMQP_STATUS_OK)
             throw std::runtime_error("not a URL of RabbitMQ");
+        if (info.vhost[0] == '\0') // as our own URLs mean it
+            info.vhost = const_cast<char*>("/");
         auto* const socket = amqp_tcp_socket_new(db_.get());
         if (amqp_socket_open(socket, info.host, info.port) != AMQP_STATUS_OK)
             throw std::runtime_error("RabbitMQ is away");

@@ -138,7 +138,7 @@ nats_answers() {
 
 redis_user=redis
 redis_variable=POSTHORN_TEST_REDIS
-redis_stop_signal=TERM
+redis_stop_signal=KILL # it refuses to end while it writes its file anew
 redis_url() { printf 'redis://127.0.0.1:%s' "$port"; }
 redis_socket() { printf '%s/redis.sock' "$home"; }
 redis_create() { "${become[@]}" mkdir "$home/data"; }
@@ -159,7 +159,7 @@ start_one() {
     known "$name" && running "$name" && die "$name runs already, as $dir says"
     become_user "$name"
     if [[ -n $home ]]; then # it was here before
-        serve "$name" "$@" || die "$name does not start again: see $dir/$name.log"
+        serve "$name" "$@" || give_up "$name does not start again"
         return
     fi
     home=$(make_home "$name")
@@ -169,7 +169,13 @@ start_one() {
         port=$(free_port)
         serve "$name" "$@" && return
     done
-    die "$name does not start: see $dir/$name.log"
+    give_up "$name does not start"
+}
+
+# What the server said last tells more than where it stands: a test's folder is soon gone.
+give_up() {
+    tail -n 5 "$dir/$name.log" >&2
+    die "$1: see $dir/$name.log"
 }
 
 stop_one() {

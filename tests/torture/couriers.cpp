@@ -46,8 +46,14 @@ std::unique_ptr<feed> way_from(const place& where, const environment& world)
 {
     switch (kind_of(where.broker)) {
     case broker_kind::rabbitmq:
-        return open_rabbitmq_feed(
-            {.url = where.broker, .queue = where.name, .declare = true, .prefetch = 50}, world);
+        // A broker that is killed within three minutes of making a quorum queue forgets the name
+        // under which it keeps it, and waits for ever for somebody who leads it.
+        return open_rabbitmq_feed({.url = where.broker,
+                                   .queue = where.name,
+                                   .declare = true,
+                                   .quorum = false,
+                                   .prefetch = 50},
+                                  world);
     case broker_kind::nats:
         return open_nats_feed(
             {.url = where.broker, .stream = where.name, .consumer = "torture", .ack_wait = 2s},

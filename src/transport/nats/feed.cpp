@@ -12,8 +12,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,9 +24,12 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds pull_for = 20s; // then the server says that nothing came
-constexpr auto pull_grace = 2s;                    // for it to say so
+constexpr std::chrono::nanoseconds pull_for = 20s;  // then the server says that nothing came
+constexpr std::chrono::nanoseconds heartbeat = 2s;  // and so often that it still knows of it
+constexpr auto silence_max = 3 * heartbeat;         // after which it does not
 constexpr auto rest_without_consumer = 1s;
+constexpr auto answer_within = 5s; // what the server knows, it knows at once
+constexpr int no_such_consumer = 10'014;
 constexpr std::string_view acknowledged = "+ACK";
 constexpr std::string_view terminated = "+TERM";
 
@@ -88,10 +91,10 @@ public:
         std::unique_lock lock(mutex_);
         if (std::exchange(closed_, true))
             return;
-        // So that they come again at once, and not when their time is over.
-        for (const auto& [reply, message] : waiting_)
-            send_answer(reply, "-NAK");
+        // So that they come again at once, and not when their time is over; in their order.
         for (const auto& [ticket, reply] : tickets_)
+            send_answer(reply, "-NAK");
+        for (const auto& [reply, message] : waiting_)
             send_answer(reply, "-NAK");
         waiting_.clear();
         tickets_.clear();
@@ -110,18 +113,29 @@ private:
         const auto now = steady_clock::now();
         if (connection_ == nullptr || now < ask_again_at_)
             return;
-        if (is_missing_ && how_.create_consumer) {
-            ask_for_consumer();
-            ask_again_at_ = now + rest_without_consumer;
+        if (asked_)
+            is_known_ = false; // nobody says that the consumer of a request has gone
+        if (!is_known_) {
+            request("CONSUMER.INFO", "i", {});
+            ask_again_at_ = now + answer_within;
             return;
         }
+        asked_ = true;
         ++pull_;
         left_ = at_most;
-        const nlohmann::json request{{"batch", at_most}, {"expires", pull_for.count()}};
+        const nlohmann::json wanted{{"batch", at_most},
+                                    {"expires", pull_for.count()},
+                                    {"idle_heartbeat", heartbeat.count()}};
+        request("CONSUMER.MSG.NEXT", fmt::format("p{}", pull_), wanted.dump());
+        ask_again_at_ = now + silence_max;
+    }
+
+    // Its answer comes to `about`.
+    void request(std::string_view what, std::string_view about, std::string_view body)
+    {
         (void)connection_->publish(
-            fmt::format("{}CONSUMER.MSG.NEXT.{}.{}", api_, how_.stream, how_.consumer),
-            fmt::format("{}p{}", connection_->inbox(), pull_), request.dump());
-        ask_again_at_ = now + pull_for + pull_grace;
+            fmt::format("{}{}.{}.{}", api_, what, how_.stream, how_.consumer),
+            fmt::format("{}{}", connection_->inbox(), about), body);
     }
 
     void ask_for_consumer()
@@ -134,10 +148,9 @@ private:
                               {"ack_wait", std::chrono::nanoseconds(how_.ack_wait).count()}};
         if (!how_.filter.empty())
             config["filter_subject"] = how_.filter;
-        const nlohmann::json request{{"stream_name", how_.stream}, {"config", config}};
-        (void)connection_->publish(
-            fmt::format("{}CONSUMER.DURABLE.CREATE.{}.{}", api_, how_.stream, how_.consumer),
-            connection_->inbox() + "c", request.dump());
+        const nlohmann::json wanted{{"stream_name", how_.stream}, {"config", config}};
+        request("CONSUMER.DURABLE.CREATE", "c", wanted.dump());
+        ask_again_at_ = steady_clock::now() + answer_within;
     }
 
     std::vector<fed_message> handed_over(std::size_t at_most)
@@ -181,7 +194,7 @@ private:
         connection_ = std::move(connection);
         for (const auto& [reply, what] : std::exchange(owed_, {}))
             send_answer(reply, what);
-        is_missing_ = false;
+        is_known_ = false;
         look_again({});
     }
 
@@ -195,6 +208,7 @@ private:
     void look_again(duration after)
     {
         ask_again_at_ = steady_clock::now() + after;
+        asked_ = false;
         ++changes_;
         changed_.notify_all();
     }
@@ -216,50 +230,58 @@ private:
             problem_.clear();
             if (left_ > 0 && --left_ == 0)
                 look_again({});
+            else
+                ask_again_at_ = steady_clock::now() + silence_max;
             return;
         }
         const std::string_view subject = natsMsg_GetSubject(&message);
         const auto about = subject.substr(std::min(subject.size(), connection_->inbox().size()));
-        if (about == "c")
-            take_consumer(payload_of(message));
+        if (about == "i")
+            take_consumer(payload_of(message), how_.create_consumer);
+        else if (about == "c")
+            take_consumer(payload_of(message), false);
         else if (about == fmt::format("p{}", pull_))
             take_status(message);
     }
 
-    // Nothing came in time (404, 408), nobody is there (503), or the consumer says no (409).
+    // Nothing came in time (404, 408), nobody is there (503), or the consumer says no (409): it may
+    // have been removed.
     void take_status(natsMsg& message)
     {
         const auto status = status_of(message);
-        if (status == "100")
-            return;
-        if (status == "503" || status == "409") {
-            const char* words = nullptr;
-            (void)natsMsgHeader_Get(&message, "Description", &words);
-            is_missing_ = status == "503";
-            complain(is_missing_        ? "there is no such consumer, or no such stream"
-                     : words == nullptr ? "the consumer says no"
-                                        : words);
-            look_again(is_missing_ && how_.create_consumer && !tried_to_create_
-                           ? duration{}
-                           : duration{rest_without_consumer});
+        if (status == "100") {
+            ask_again_at_ = steady_clock::now() + silence_max;
             return;
         }
-        look_again({});
-    }
-
-    void take_consumer(std::string_view json)
-    {
-        const auto read = nlohmann::json::parse(json, nullptr, false);
-        is_missing_ = false; // it is asked for messages next, and says what is wrong
-        const auto error = read.is_object() ? read.find("error") : read.end();
-        tried_to_create_ = !read.is_object() || error != read.end();
-        if (read.is_object() && error == read.end()) {
-            problem_.clear();
+        if (status != "503" && status != "409") {
             look_again({});
             return;
         }
+        is_known_ = false;
+        const char* words = nullptr;
+        (void)natsMsgHeader_Get(&message, "Description", &words);
+        complain(words == nullptr ? "the consumer says no" : words);
+        look_again(rest_without_consumer);
+    }
+
+    // What the server knows of the consumer, which is made if it is not there and `may_be_made`.
+    void take_consumer(std::string_view json, bool may_be_made)
+    {
+        const auto read = nlohmann::json::parse(json, nullptr, false);
+        const auto error = read.is_object() ? read.find("error") : read.end();
+        if (read.is_object() && error == read.end()) {
+            problem_.clear();
+            is_known_ = true;
+            look_again({});
+            return;
+        }
+        if (may_be_made && read.is_object() && error->is_object() &&
+            error->value("err_code", 0) == no_such_consumer) {
+            ask_for_consumer();
+            return;
+        }
         complain(read.is_object() && error->is_object()
-                     ? error->value("description", "the consumer cannot be made")
+                     ? error->value("description", "there is no such consumer")
                      : "JetStream does not answer");
         look_again(rest_without_consumer);
     }
@@ -324,12 +346,12 @@ private:
     std::uint64_t pull_ = 0;     ///< the number of the latest request for messages
     std::size_t left_ = 0;       ///< of what it asked for
     steady_time ask_again_at_{}; ///< until then it is under way
-    bool is_missing_ = false;    ///< the consumer
-    bool tried_to_create_ = false;
+    bool is_known_ = false;      ///< the consumer: the server has said that it is there
+    bool asked_ = false;         ///< for messages, and that has not ended
     std::string problem_;
 
     std::deque<std::pair<std::string, fed_message>> waiting_; ///< by where to answer
-    std::unordered_map<std::uint64_t, std::string> tickets_;  ///< handed over
+    std::map<std::uint64_t, std::string> tickets_;            ///< handed over
     std::vector<std::pair<std::string, std::string>> owed_;   ///< answers that could not be sent
     std::uint64_t last_ticket_ = 0;
 

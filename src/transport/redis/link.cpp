@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <system_error>
 
 namespace posthorn::transports {
 namespace {
@@ -97,7 +99,7 @@ void redis_link::try_to_open(const allowance& how_long)
     const bool cut_short = how_long.is_over() && until == how_long.until;
     context_.reset();
     owed_ = 0;
-    has_output_ = false;
+    output_.clear();
     problem_ = failure;
     resting_until_ = std::chrono::steady_clock::now() + pause_.next();
     if (!warned_ && !cut_short && surroundings_.log)
@@ -160,19 +162,28 @@ void redis_link::send(const redis_commands& what)
     if (owed_ == 0)
         heard_at_ = std::chrono::steady_clock::now();
     owed_ += what.count();
-    redisAppendFormattedCommand(context_.get(), what.text().data(), what.text().size());
-    has_output_ = true;
+    output_ += what.text();
     flush();
 }
 
+// hiredis itself would write without a word about signals, and a server that has gone would end the
+// process with SIGPIPE.
 bool redis_link::flush()
 {
-    int done = 0;
-    if (redisBufferWrite(context_.get(), &done) != REDIS_OK) {
-        drop(context_->errstr);
-        return false;
+    std::size_t sent = 0;
+    while (sent < output_.size()) {
+        const auto some = ::send(context_->fd, output_.data() + sent, output_.size() - sent,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (some >= 0) {
+            sent += static_cast<std::size_t>(some);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            break;
+        } else if (errno != EINTR) {
+            drop(std::error_code(errno, std::generic_category()).message());
+            return false;
+        }
     }
-    has_output_ = done == 0;
+    output_.erase(0, sent);
     return true;
 }
 
@@ -199,7 +210,7 @@ redis_reply redis_link::next(steady_time until)
             return redis_reply(static_cast<redisReply*>(found));
         }
         const auto patience = owed_ == 0 ? steady_time::max() : heard_at_ + where_.reply_within;
-        const auto wanted = static_cast<short>(has_output_ ? POLLIN | POLLOUT : POLLIN);
+        const auto wanted = static_cast<short>(output_.empty() ? POLLIN : POLLIN | POLLOUT);
         const auto can = wake_.wait(context_->fd, wanted, std::min(until, patience));
         if (can == 0) {
             if (owed_ > 0 && std::chrono::steady_clock::now() >= patience)
@@ -224,7 +235,7 @@ void redis_link::drop(const std::string& why)
     ::setsockopt(context_->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     context_.reset();
     owed_ = 0;
-    has_output_ = false;
+    output_.clear();
     resting_until_ = std::chrono::steady_clock::now() + pause_.next();
     if (!warned_ && surroundings_.log)
         surroundings_.log(log_level::warning,

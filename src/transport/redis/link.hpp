@@ -99,7 +99,7 @@ private:
     steady_time resting_until_{};
     steady_time heard_at_{}; ///< or began to wait for a reply
     std::size_t owed_ = 0;
-    bool has_output_ = false;
+    std::string output_; ///< what the socket has not taken yet
     bool warned_ = false;
     std::string problem_ = "not connected yet";
 };

@@ -202,7 +202,8 @@ TEST(nats_transport, a_server_that_is_killed_under_load_loses_nothing_that_it_ac
     server->set_stream("LOAD", {"load"});
     const auto nats = open_nats({.url = local(broker.port())});
     load_history sent(nats, "load");
-    server.reset(); // its connection would end with the server, and its stream with it
+    server->leave_streams();
+    server.reset(); // its connection would end with the server
     for (int i = 0; i < 2; ++i) {
         sent.wait_for_more(500);
         broker.kill();

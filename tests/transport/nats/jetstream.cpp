@@ -76,6 +76,11 @@ jetstream::~jetstream()
     natsConnection_Destroy(state_->connection);
 }
 
+void jetstream::leave_streams()
+{
+    state_->streams.clear();
+}
+
 void jetstream::set_stream(const std::string& name, const std::vector<std::string>& subjects,
                            limits bounds)
 {

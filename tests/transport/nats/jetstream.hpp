@@ -34,6 +34,9 @@ public:
     void set_stream(const std::string& name, const std::vector<std::string>& subjects,
                     limits bounds = {-1, -1, -1, 1});
     void remove_stream(const std::string& name);
+
+    /// From now on what it has made stays when this object ends.
+    void leave_streams();
     [[nodiscard]] std::int64_t bytes_in(const std::string& stream);
     [[nodiscard]] std::size_t messages_in(const std::string& stream);
 
