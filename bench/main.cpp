@@ -23,14 +23,14 @@ constexpr auto usage = R"(usage: posthorn-bench [ENGINE…] [--quick] [--rounds 
 
 Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability; and
 relays next to the brokers' own clients. ENGINE is sqlite, postgres, mariadb, rabbitmq, nats or
-redis; all of them unless given. Servers are found through POSTHORN_BENCH_POSTGRESQL, …_MARIADB,
+redis; all of them unless given. bell is the part of postgres that is about waking up. Servers are found through POSTHORN_BENCH_POSTGRESQL, …_MARIADB,
 …_RABBITMQ, …_NATS and …_REDIS; `./dev bench` starts private ones and sets them.
 Exits with 1 if a bar is missed. --quick takes seconds and says nothing about bars.
 
 example: ./dev bench postgres --rounds 5 --json figures.jsonl
 )";
 
-constexpr std::array<std::string_view, 6> engines{"sqlite",   "postgres", "mariadb",
+constexpr std::array<std::string_view, 7> engines{"sqlite",   "postgres", "bell", "mariadb",
                                                   "rabbitmq", "nats",     "redis"};
 
 struct request {
@@ -117,6 +117,8 @@ int main(int argc, char** argv)
             bench::run_sqlite(plan.sqlite, all);
         if (plan.wants("postgres"))
             bench::run_postgres(server_url("POSTGRESQL", plan.quick), plan.server, all);
+        if (!plan.engines.empty() && plan.wants("bell"))
+            bench::run_bell(server_url("POSTGRESQL", plan.quick), plan.server, all);
         if (plan.wants("mariadb"))
             bench::run_mariadb(server_url("MARIADB", plan.quick), plan.server, all);
         if (plan.wants("rabbitmq"))

@@ -172,21 +172,27 @@ void drop_schema(const std::string& url, const std::string& name)
         throw std::runtime_error(PQerrorMessage(db.get()));
 }
 
+std::string fresh_schema(const std::string& url, const std::string& name)
+{
+    drop_schema(url, name);
+    return url + "?schema=" + name;
+}
+
 } // namespace
+
+void run_bell(const std::string& url, const server_plan& plan, figures& into)
+{
+    run_postgres_bell(
+        url, [&] { return fresh_schema(url, "bench"); }, plan, into);
+}
 
 void run_postgres(const std::string& url, const server_plan& plan, figures& into)
 {
-    const server_under_bench which{
-        .name = "postgres",
-        .other_side = [&] { return std::make_unique<postgres_by_hand>(url); },
-        .fresh_url =
-            [&](const std::string& name) {
-                drop_schema(url, name);
-                return url + "?schema=" + name;
-            }};
-    run_server(which, plan, into);
-    run_postgres_bell(
-        url, [&] { return which.fresh_url("bench"); }, plan, into);
+    run_server({.name = "postgres",
+                .other_side = [&] { return std::make_unique<postgres_by_hand>(url); },
+                .fresh_url = [&](const std::string& name) { return fresh_schema(url, name); }},
+               plan, into);
+    run_bell(url, plan, into);
     for (const auto* metric :
          {"postgres enqueue 1/tx 1c", "postgres enqueue 100/tx 1c", "postgres enqueue 1000/tx 1c"})
         into.expect(metric, "posthorn", 0.85, metric, "raw");

@@ -10,4 +10,7 @@ namespace bench {
 
 void run_postgres(const std::string& url, const server_plan& plan, figures& into);
 
+/// Only how workers are woken, which is part of `run_postgres`.
+void run_bell(const std::string& url, const server_plan& plan, figures& into);
+
 } // namespace bench
