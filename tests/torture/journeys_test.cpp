@@ -242,7 +242,8 @@ TEST_P(journeys, have_one_effect_each_whoever_is_killed)
         }
     EXPECT_EQ(by_key.size(), static_cast<std::size_t>(keys));
     for (const auto& [key, names] : by_key)
-        EXPECT_TRUE(std::ranges::is_sorted(names)) << key;
+        EXPECT_TRUE(std::ranges::is_sorted(names))
+            << key << ": " << ::testing::PrintToString(names);
 
     const auto judged = here_.judged(allowed);
     EXPECT_THAT(judged.violations(), IsEmpty()) << to_text(judged) << logs();
