@@ -29,10 +29,8 @@ void relay_to_broker(ph::store store, const std::string& url, std::stop_token st
 
 std::unique_ptr<ph::feed> open_queue(const std::string& url, const std::string& queue)
 {
-    return ph::open_rabbitmq_feed({.url = url,
-                                   .queue = queue,
-                                   .declare = true,
-                                   .dead_letter_exchange = "amq.fanout"});
+    return ph::open_rabbitmq_feed(
+        {.url = url, .queue = queue, .declare = true, .dead_letter_exchange = "amq.fanout"});
 }
 
 void feed_from_broker(ph::store store, ph::feed& queue, std::stop_token stop)

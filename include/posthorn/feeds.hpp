@@ -69,7 +69,7 @@ struct feed_report {
     std::size_t stored = 0;
     std::size_t repeated = 0; ///< known already: acknowledged without an effect
     std::size_t refused = 0;  ///< no store could take them
-    std::size_t failures = 0; ///< of the store: what was in hand was given back
+    std::size_t failures = 0; ///< of the store, which was tried again
 
     feed_report& operator+=(const feed_report& more) noexcept
     {
@@ -89,7 +89,12 @@ struct feed_options {
     std::string topic = {};
     bool topic_wins = false;
 
-    /// Told after each batch, on the thread that feeds. Must not throw.
+    /// So long a batch is kept in hand and tried again while the store is away; then it is given
+    /// back, for others to take, and what is newer may overtake it. Best less than the time after
+    /// which the other side hands messages to somebody else.
+    duration keep_for = std::chrono::seconds{15};
+
+    /// Told after each batch, and after each failure, on the thread that feeds. Must not throw.
     std::function<void(const feed_report&)> progress = {};
 };
 

@@ -121,55 +121,107 @@ void check(const feed_options& how)
         throw error(error_code::invalid_argument, "a feed's batch must be at least 1");
     if (how.topic_wins && how.topic.empty())
         throw error(error_code::invalid_argument, "topic_wins needs a topic");
+    if (how.keep_for < duration::zero())
+        throw error(error_code::invalid_argument, "a feed's keep_for cannot be negative");
 }
+
+// Brings batches home, one after the other.
+class porter {
+public:
+    porter(store where, feed& from, const feed_options& how, std::stop_token stop)
+        : where_(std::move(where)),
+          world_(where_.environment()),
+          from_(from),
+          how_(how),
+          stop_(std::move(stop))
+    {}
+
+    feed_report run()
+    {
+        while (!stop_.stop_requested()) {
+            const auto brought = from_.receive(how_.batch, {.stop = stop_});
+            if (brought.empty())
+                break; // told to stop, or closed
+            bring_home(brought);
+        }
+        return sum_;
+    }
+
+private:
+    // Tries again with the same messages for a while: what was given back could be overtaken.
+    void bring_home(const std::vector<fed_message>& brought)
+    {
+        const auto keep_until = world_.clock->monotonic() + how_.keep_for;
+        while (!is_stored(brought)) {
+            const bool keeps =
+                !stop_.stop_requested() && world_.clock->monotonic() + pause_ < keep_until;
+            if (!keeps)
+                from_.give_back(tickets_of(brought), pause_);
+            wait(pause_, stop_);
+            pause_ = std::min(pause_ * 2, pause_max);
+            if (!keeps)
+                return;
+        }
+        pause_ = pause_min;
+    }
+
+    // False: not now. If it is in doubt whether they are stored: what comes again is known.
+    bool is_stored(const std::vector<fed_message>& brought)
+    {
+        sorting batch(brought, how_, world_);
+        try {
+            contract::run_again(world_, [&] {
+                auto tx = where_.begin();
+                batch.store_all(tx);
+                tx.commit();
+            });
+        } catch (const error& why) {
+            if (is_hopeless(why)) {
+                from_.give_back(tickets_of(brought), pause_);
+                throw;
+            }
+            say(log_level::warning,
+                fmt::format("what {} brought cannot be stored now, it is tried again: {}",
+                            from_.name(), why.what()));
+            count({.failures = 1});
+            return false;
+        }
+        batch.answer(from_);
+        for (const auto& [ticket, reason] : batch.refused())
+            say(log_level::error, fmt::format("{} brought a message that cannot be stored: {}",
+                                              from_.name(), reason));
+        count(batch.report());
+        return true;
+    }
+
+    void count(const feed_report& done)
+    {
+        sum_ += done;
+        if (how_.progress)
+            how_.progress(done);
+    }
+
+    void say(log_level level, const std::string& line) const
+    {
+        if (world_.log)
+            world_.log(level, line);
+    }
+
+    store where_;
+    const environment& world_;
+    feed& from_;
+    const feed_options& how_;
+    std::stop_token stop_;
+    duration pause_ = pause_min;
+    feed_report sum_;
+};
 
 } // namespace
 
 feed_report feed_inbox(store where, feed& from, const feed_options& how, std::stop_token stop)
 {
     check(how);
-    const auto& world = where.environment();
-    const auto say = [&](log_level level, const std::string& line) {
-        if (world.log)
-            world.log(level, line);
-    };
-    feed_report sum;
-    auto pause = pause_min;
-    while (!stop.stop_requested()) {
-        const auto brought = from.receive(how.batch, {.stop = stop});
-        if (brought.empty())
-            break; // told to stop, or closed
-        sorting batch(brought, how, world);
-        feed_report done;
-        try {
-            contract::run_again(world, [&] {
-                auto tx = where.begin();
-                batch.store_all(tx);
-                tx.commit();
-            });
-            batch.answer(from);
-            done = batch.report();
-            pause = pause_min;
-            for (const auto& [ticket, reason] : batch.refused())
-                say(log_level::error, fmt::format("{} brought a message that cannot be stored: {}",
-                                                  from.name(), reason));
-        } catch (const error& why) {
-            // If it is in doubt whether they are stored: what comes again is known.
-            from.give_back(tickets_of(brought), pause);
-            if (is_hopeless(why))
-                throw;
-            done = {.failures = 1};
-            say(log_level::warning,
-                fmt::format("what {} brought cannot be stored now, it will come again: {}",
-                            from.name(), why.what()));
-            wait(pause, stop);
-            pause = std::min(pause * 2, pause_max);
-        }
-        sum += done;
-        if (how.progress)
-            how.progress(done);
-    }
-    return sum;
+    return porter(std::move(where), from, how, std::move(stop)).run();
 }
 
 } // namespace posthorn

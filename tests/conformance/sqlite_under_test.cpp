@@ -52,7 +52,7 @@ public:
     sqlite_connection(const std::string& path, const environment& world)
     {
         check(sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE, nullptr));
-        check(sqlite3_busy_timeout(db_, 5'000));
+        check(sqlite3_busy_timeout(db_, 60'000)); // it is unfair to those who wait
         loan_.emplace(db_, sqlite::borrow_options{.environment = world});
     }
     sqlite_connection(const sqlite_connection&) = delete;

@@ -5,8 +5,10 @@
 #include <posthorn/feeds.hpp>
 #include <posthorn/inbox.hpp>
 
+#include <atomic>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace posthorn::conformance {
@@ -208,34 +210,60 @@ TEST_P(feeds, need_a_source)
 
 CONFORMANCE_SUITE(feeds);
 
+// A store whose only writer is somebody else, until it is let go.
+class feeds_of_a_store_that_is_away : public ::testing::Test {
+protected:
+    feeds_of_a_store_that_is_away() { enqueue(*holder_, {"mine", ""}); }
+
+    /// Until everything is stored.
+    feed_report run(feed_options how)
+    {
+        how.progress = [&](const feed_report& done) {
+            failures_ += done.failures;
+            if ((stored_ += done.stored) == 2)
+                from_.close();
+        };
+        return feed_inbox(open(file_.url() + "?busy_timeout=10ms"), from_, how, {});
+    }
+
+    void SetUp() override
+    {
+        from_.put({.id = "1", .topic = "orders"});
+        from_.put({.id = "2", .topic = "orders"});
+    }
+
+    const test::temporary_store file_;
+    store other_ = file_.open();
+    std::optional<transaction> holder_ = other_.begin();
+    scripted_feed from_;
+    std::atomic<std::size_t> failures_ = 0;
+    std::size_t stored_ = 0;
+};
+
 // Proves: INB-05
-TEST(feeds_of_a_store_that_is_away, acknowledge_nothing_and_bring_everything_once_it_is_back)
+TEST_F(feeds_of_a_store_that_is_away, acknowledge_nothing_and_bring_everything_once_it_is_back)
 {
-    const test::temporary_store file;
-    auto where = open(file.url() + "?busy_timeout=10ms");
-    scripted_feed from;
-    from.put({.id = "1", .topic = "orders"});
-    from.put({.id = "2", .topic = "orders"});
-    auto other = file.open();
-    auto holder = other.begin();
-    enqueue(holder, {"mine", ""});
     feed_report sum;
-    std::jthread feeding([&] {
-        sum = feed_inbox(where, from,
-                         {.source = "shop",
-                          .progress =
-                              [&](const feed_report& done) {
-                                  if (done.stored > 0)
-                                      from.close();
-                              }},
-                         {});
-    });
-    EXPECT_TRUE(eventually([&] { return from.returns() >= 2; }));
-    holder.commit();
+    std::jthread feeding([&] { sum = run({.source = "shop", .keep_for = {}}); });
+    EXPECT_TRUE(eventually([&] { return from_.returns() >= 2; }));
+    holder_->commit();
     feeding.join();
     EXPECT_EQ(sum.stored, 2U);
     EXPECT_GT(sum.failures, 0U);
-    EXPECT_THAT(from.acknowledged, ::testing::UnorderedElementsAre("1", "2"));
+    EXPECT_THAT(from_.acknowledged, ::testing::UnorderedElementsAre("1", "2"));
+}
+
+// Proves: INB-05
+TEST_F(feeds_of_a_store_that_is_away, keep_what_they_have_for_a_while_so_that_nothing_overtakes_it)
+{
+    feed_report sum;
+    std::jthread feeding([&] { sum = run({.source = "shop", .batch = 1, .keep_for = 1h}); });
+    EXPECT_TRUE(eventually([&] { return failures_ >= 2; }));
+    holder_->commit();
+    feeding.join();
+    EXPECT_EQ(sum.stored, 2U);
+    EXPECT_THAT(from_.acknowledged, ElementsAre("1", "2"));
+    EXPECT_THAT(from_.given_back, IsEmpty());
 }
 
 } // namespace

@@ -1,5 +1,8 @@
 // A durable consumer's messages, asked for in batches. They are acknowledged by their own reply
 // subjects, so what was handed over before an interruption can be answered after it.
+//
+// What a dead process had in hand, or a broken connection carried, comes again only when its time
+// is over. Until then a feed asks for nothing: what is newer would overtake it.
 #include "core/trace_context.hpp"
 #include "transport/envelope.hpp"
 #include "transport/nats/link.hpp"
@@ -9,6 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -24,11 +29,14 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds pull_for = 20s;  // then the server says that nothing came
-constexpr std::chrono::nanoseconds heartbeat = 2s;  // and so often that it still knows of it
-constexpr auto silence_max = 3 * heartbeat;         // after which it does not
+constexpr std::chrono::nanoseconds pull_for = 20s; // then the server says that nothing came
+constexpr std::chrono::nanoseconds heartbeat = 2s; // and so often that it still knows of it
+constexpr auto silence_max = 3 * heartbeat;        // after which it does not
 constexpr auto rest_without_consumer = 1s;
-constexpr auto answer_within = 5s; // what the server knows, it knows at once
+constexpr auto rest_for_others = 200ms;
+constexpr auto others_grace = 500ms; // for a server to notice that the time of messages is over
+constexpr auto unsure_for = 5s;      // an answer younger than that may be lost with its connection
+constexpr auto answer_within = 5s;   // what the server knows, it knows at once
 constexpr int no_such_consumer = 10'014;
 constexpr std::string_view acknowledged = "+ACK";
 constexpr std::string_view terminated = "+TERM";
@@ -53,7 +61,7 @@ public:
         const allowance allowed(how_long, std::chrono::hours{24 * 365});
         std::unique_lock lock(mutex_);
         while (at_most > 0 && !closed_) {
-            if (!waiting_.empty())
+            if (can_hand_over())
                 return handed_over(at_most);
             if (allowed.is_over())
                 break;
@@ -61,7 +69,7 @@ public:
             const auto until =
                 connection_ == nullptr ? allowed.until : std::min(allowed.until, ask_again_at_);
             changed_.wait_until(lock, allowed.stop, until, [&, before = changes_] {
-                return closed_ || !waiting_.empty() || changes_ != before;
+                return closed_ || can_hand_over() || changes_ != before;
             });
         }
         return {};
@@ -114,7 +122,7 @@ private:
         if (connection_ == nullptr || now < ask_again_at_)
             return;
         if (asked_)
-            is_known_ = false; // nobody says that the consumer of a request has gone
+            begin_again(); // nobody says that the consumer of a request has gone
         if (!is_known_) {
             request("CONSUMER.INFO", "i", {});
             ask_again_at_ = now + answer_within;
@@ -122,13 +130,26 @@ private:
         }
         asked_ = true;
         ++pull_;
-        left_ = at_most;
-        const nlohmann::json wanted{{"batch", at_most},
-                                    {"expires", pull_for.count()},
-                                    {"idle_heartbeat", heartbeat.count()}};
+        left_ = gathering_ ? elsewhere_ : at_most;
+        nlohmann::json wanted{{"batch", left_}};
+        if (gathering_) {
+            wanted["no_wait"] = true;
+        } else {
+            wanted["expires"] = pull_for.count();
+            wanted["idle_heartbeat"] = heartbeat.count();
+        }
         request("CONSUMER.MSG.NEXT", fmt::format("p{}", pull_), wanted.dump());
         ask_again_at_ = now + silence_max;
     }
+
+    // What was on its way may be lost.
+    void begin_again()
+    {
+        since_ = steady_clock::now();
+        is_known_ = gathering_ = false;
+    }
+
+    [[nodiscard]] bool can_hand_over() const { return !waiting_.empty() && !gathering_; }
 
     // Its answer comes to `about`.
     void request(std::string_view what, std::string_view about, std::string_view body)
@@ -173,17 +194,27 @@ private:
             const std::lock_guard lock(mutex_);
             for (const auto each : tickets)
                 if (const auto found = tickets_.find(each); found != tickets_.end()) {
-                    if (!send_answer(found->second, what))
-                        owed_.emplace_back(std::move(found->second), what);
+                    send_answer(found->second, what);
+                    unsure_.push_back({steady_clock::now(), std::move(found->second), what});
                     tickets_.erase(found);
                 }
+            forget_answers();
         }
         link_->let_go();
     }
 
-    bool send_answer(const std::string& reply, std::string_view what)
+    void send_answer(const std::string& reply, std::string_view what)
     {
-        return connection_ != nullptr && connection_->publish(reply, {}, what);
+        if (connection_ != nullptr)
+            (void)connection_->publish(reply, {}, what);
+    }
+
+    // Those that have arrived by now, or would have broken the connection.
+    void forget_answers()
+    {
+        while (connection_ != nullptr && !unsure_.empty() &&
+               unsure_.front().at + unsure_for < steady_clock::now())
+            unsure_.pop_front();
     }
 
     void on_up(std::shared_ptr<nats_connection> connection) override
@@ -192,9 +223,11 @@ private:
         if (closed_)
             return;
         connection_ = std::move(connection);
-        for (const auto& [reply, what] : std::exchange(owed_, {}))
-            send_answer(reply, what);
-        is_known_ = false;
+        for (auto& each : unsure_) { // a second answer does no harm
+            send_answer(each.reply, each.what);
+            each.at = steady_clock::now();
+        }
+        begin_again();
         look_again({});
     }
 
@@ -229,7 +262,7 @@ private:
             waiting_.emplace_back(reply, message_in(message, reply));
             problem_.clear();
             if (left_ > 0 && --left_ == 0)
-                look_again({});
+                end_request();
             else
                 ask_again_at_ = steady_clock::now() + silence_max;
             return;
@@ -254,10 +287,10 @@ private:
             return;
         }
         if (status != "503" && status != "409") {
-            look_again({});
+            end_request();
             return;
         }
-        is_known_ = false;
+        is_known_ = gathering_ = false;
         const char* words = nullptr;
         (void)natsMsgHeader_Get(&message, "Description", &words);
         complain(words == nullptr ? "the consumer says no" : words);
@@ -270,9 +303,7 @@ private:
         const auto read = nlohmann::json::parse(json, nullptr, false);
         const auto error = read.is_object() ? read.find("error") : read.end();
         if (read.is_object() && error == read.end()) {
-            problem_.clear();
-            is_known_ = true;
-            look_again({});
+            meet(read);
             return;
         }
         if (may_be_made && read.is_object() && error->is_object() &&
@@ -286,6 +317,31 @@ private:
         look_again(rest_without_consumer);
     }
 
+    void meet(const nlohmann::json& consumer)
+    {
+        const auto pending = consumer.value("num_ack_pending", std::size_t{0});
+        elsewhere_ = pending - std::min(pending, tickets_.size() + waiting_.size());
+        const auto config = consumer.value("config", nlohmann::json::object());
+        const std::chrono::nanoseconds their_time(config.value("ack_wait", std::int64_t{0}));
+        if (elsewhere_ > 0 && steady_clock::now() < since_ + their_time + others_grace) {
+            look_again(rest_for_others);
+            return;
+        }
+        problem_.clear();
+        is_known_ = true;
+        gathering_ = elsewhere_ > 0;
+        look_again({});
+    }
+
+    // What comes again comes in the order in which its time was over.
+    void end_request()
+    {
+        if (std::exchange(gathering_, false))
+            std::ranges::stable_sort(waiting_, {},
+                                     [](const auto& each) { return sequence_in(each.first); });
+        look_again({});
+    }
+
     // Once for each new problem.
     void complain(const std::string& what)
     {
@@ -294,7 +350,7 @@ private:
     }
 
     // $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.…, or with a domain and an account before them.
-    [[nodiscard]] std::string place_in_stream(std::string_view reply) const
+    static std::string_view place_in(std::string_view reply)
     {
         std::vector<std::string_view> parts;
         for (std::size_t from = 0; from <= reply.size();) {
@@ -303,7 +359,21 @@ private:
             from = end + 1;
         }
         const std::size_t at = parts.size() >= 12 ? 7 : 5;
-        return parts.size() > at ? fmt::format("{}:{}", how_.stream, parts[at]) : std::string();
+        return parts.size() > at ? parts[at] : std::string_view{};
+    }
+
+    static std::uint64_t sequence_in(std::string_view reply)
+    {
+        const auto digits = place_in(reply);
+        std::uint64_t result = 0;
+        std::from_chars(digits.data(), digits.data() + digits.size(), result);
+        return result;
+    }
+
+    [[nodiscard]] std::string place_in_stream(std::string_view reply) const
+    {
+        const auto place = place_in(reply);
+        return place.empty() ? std::string() : fmt::format("{}:{}", how_.stream, place);
     }
 
     [[nodiscard]] fed_message message_in(natsMsg& message, std::string_view reply) const
@@ -348,11 +418,19 @@ private:
     steady_time ask_again_at_{}; ///< until then it is under way
     bool is_known_ = false;      ///< the consumer: the server has said that it is there
     bool asked_ = false;         ///< for messages, and that has not ended
+    steady_time since_{};        ///< nothing is lost that was sent later
+    std::size_t elsewhere_ = 0;  ///< messages that others have, or nobody
+    bool gathering_ = false;     ///< those, before any is handed over
     std::string problem_;
 
     std::deque<std::pair<std::string, fed_message>> waiting_; ///< by where to answer
     std::map<std::uint64_t, std::string> tickets_;            ///< handed over
-    std::vector<std::pair<std::string, std::string>> owed_;   ///< answers that could not be sent
+    struct given_answer {
+        steady_time at;
+        std::string reply;
+        std::string what;
+    };
+    std::deque<given_answer> unsure_; ///< that may not have arrived
     std::uint64_t last_ticket_ = 0;
 
     std::unique_ptr<nats_link> link_; // last: its thread uses everything above

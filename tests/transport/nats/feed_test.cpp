@@ -48,8 +48,8 @@ protected:
 // Proves: INB-05
 TEST_F(nats_feed_of, a_message_comes_as_our_transport_sent_it)
 {
-    const auto nats = open_nats({.url = fmt::format("nats://127.0.0.1:{}", shared_nats_port()),
-                                 .prefix = stream_ + "."});
+    const auto nats = open_nats(
+        {.url = fmt::format("nats://127.0.0.1:{}", shared_nats_port()), .prefix = stream_ + "."});
     auto what = numbered_message("orders.placed", 7, "customer 7");
     what.headers = {{"lang", "dé"}, {"posthorn-corr-id", "order-7"}};
     ASSERT_TRUE(nats->publish({&what, 1}).at(0).accepted());
@@ -117,6 +117,34 @@ TEST_F(nats_feed_of, what_a_dead_process_had_in_hand_comes_again_to_another)
     const auto got = take_from(*other, 1);
     ASSERT_EQ(got.size(), 1U);
     EXPECT_EQ(got[0].id, stream_ + ":1");
+}
+
+// Proves: INB-05
+TEST_F(nats_feed_of, nothing_overtakes_what_a_dead_process_had_in_hand)
+{
+    test::tcp_gate gate("127.0.0.1", shared_nats_port());
+    for (const auto* each : {"1", "2", "3"})
+        publish(each);
+    const auto dead = open(1s, gate.port());
+    ASSERT_EQ(take_from(*dead, 3).size(), 3U);
+    gate.refuse(true);
+    gate.cut();
+    publish("4");
+    publish("5");
+    const auto other = open(1s);
+    EXPECT_THAT(payloads_of(take_from(*other, 5)), ElementsAre("1", "2", "3", "4", "5"));
+}
+
+// Proves: INB-05
+TEST_F(nats_feed_of, what_another_keeps_in_hand_holds_up_nobody_for_longer_than_its_time)
+{
+    publish("1");
+    const auto slow = open(1s);
+    ASSERT_EQ(take_from(*slow, 1).size(), 1U);
+    const auto other = open(1s);
+    publish("2");
+    const auto got = payloads_of(take_from(*other, 2));
+    EXPECT_THAT(got, ElementsAre("1", "2")); // the first one's time was over
 }
 
 // Proves: INB-05

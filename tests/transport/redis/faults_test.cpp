@@ -84,14 +84,13 @@ TEST(redis_transport, a_server_that_is_no_primary_is_unavailable_until_it_is_one
 TEST(redis_transport, accepted_can_mean_that_replicas_have_it)
 {
     private_broker primary("redis");
-    const auto redis = open_redis(
-        {.url = at_port(primary.port()), .replicas = 1, .replicas_within = 100ms});
+    const auto redis =
+        open_redis({.url = at_port(primary.port()), .replicas = 1, .replicas_within = 100ms});
     const auto what = numbered_message("orders", 1);
     const auto alone = redis->publish({&what, 1}).at(0);
     EXPECT_EQ(alone.verdict, kind::unknown);
     EXPECT_EQ(alone.detail, "0 of 1 replicas have it");
-    private_broker replica("redis",
-                           fmt::format("--replicaof 127.0.0.1 {}", primary.port()));
+    private_broker replica("redis", fmt::format("--replicaof 127.0.0.1 {}", primary.port()));
     redis_client behind(replica.port());
     ASSERT_TRUE(comes_true([&] { return redis->publish({&what, 1}).at(0).accepted(); }));
     EXPECT_GE(behind.length("orders"), 2U);
@@ -101,9 +100,10 @@ TEST(redis_transport, accepted_can_mean_that_replicas_have_it)
 TEST(redis_transport, a_server_that_does_nothing_is_given_up_and_what_was_not_sent_is_refused)
 {
     private_broker broker("redis");
-    const auto redis = open_redis(
-        {.url = at_port(broker.port()), .window = 2, .connect_within = 200ms,
-         .reply_within = 200ms});
+    const auto redis = open_redis({.url = at_port(broker.port()),
+                                   .window = 2,
+                                   .connect_within = 200ms,
+                                   .reply_within = 200ms});
     ASSERT_TRUE(redis->wait_until_ready({.until = in_time()}));
     broker.halt();
     const std::vector some{numbered_message("orders", 1, "a"), numbered_message("orders", 2, "a"),
@@ -161,7 +161,8 @@ TEST(redis_transport, a_password_is_shown_nowhere)
             seen += std::string(refused.what()) + "\n";
         }
     seen += lines.text();
-    EXPECT_THAT(seen, AllOf(Not(HasSubstr(canary)), HasSubstr("127.0.0.1"), HasSubstr("WRONGPASS")));
+    EXPECT_THAT(seen,
+                AllOf(Not(HasSubstr(canary)), HasSubstr("127.0.0.1"), HasSubstr("WRONGPASS")));
     // With the right one, percent-encoded as a URL needs it.
     redis_client(broker.port()).ask({"AUTH", "other"});
     const auto redis = open_redis({.url = at_port(broker.port(), ":%6Fther")});
