@@ -23,8 +23,9 @@ constexpr auto usage = R"(usage: posthorn-bench [ENGINE…] [--quick] [--rounds 
 
 Measures enqueue and claim+acknowledge next to raw SQL in the same run, with full durability; and
 relays next to the brokers' own clients. ENGINE is sqlite, postgres, mariadb, rabbitmq, nats or
-redis; all of them unless given. bell is the part of postgres that is about waking up. Servers are found through POSTHORN_BENCH_POSTGRESQL, …_MARIADB,
-…_RABBITMQ, …_NATS and …_REDIS; `./dev bench` starts private ones and sets them.
+redis; all of them unless given. bell is the part of postgres that is about waking up. Servers are
+found through POSTHORN_BENCH_POSTGRESQL, …_MARIADB, …_RABBITMQ, …_NATS and …_REDIS; `./dev bench`
+starts private ones and sets them.
 Exits with 1 if a bar is missed. --quick takes seconds and says nothing about bars.
 
 example: ./dev bench postgres --rounds 5 --json figures.jsonl

@@ -161,7 +161,8 @@ TEST(redis_transport, a_password_is_shown_nowhere)
             seen += std::string(refused.what()) + "\n";
         }
     seen += lines.text();
-    EXPECT_THAT(seen, AllOf(Not(HasSubstr(canary)), HasSubstr("127.0.0.1"), HasSubstr("WRONGPASS")));
+    EXPECT_THAT(seen,
+                AllOf(Not(HasSubstr(canary)), HasSubstr("127.0.0.1"), HasSubstr("WRONGPASS")));
     // With the right one, percent-encoded as a URL needs it.
     redis_client(broker.port()).ask({"AUTH", "other"});
     const auto redis = open_redis({.url = at_port(broker.port(), ":%6Fther")});

@@ -201,11 +201,12 @@ TEST_F(redis_feed_of, a_reply_that_is_lost_brings_its_messages_after_the_interru
 // Proves: INB-05
 TEST_F(redis_feed_of, a_group_that_is_not_there_is_waited_for)
 {
-    const auto from = open_redis_feed({.url = fmt::format("redis://127.0.0.1:{}", shared_redis_port()),
-                                       .stream = stream_,
-                                       .group = "billing",
-                                       .create_group = false},
-                                      lines_.surroundings());
+    const auto from =
+        open_redis_feed({.url = fmt::format("redis://127.0.0.1:{}", shared_redis_port()),
+                         .stream = stream_,
+                         .group = "billing",
+                         .create_group = false},
+                        lines_.surroundings());
     EXPECT_TRUE(comes_true([&] {
         (void)from->receive(1, {.until = in_time(50ms)});
         return lines_.text().find("NOGROUP") != std::string::npos;
