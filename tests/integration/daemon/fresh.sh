@@ -5,7 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 root=$(cd "$here/../../.." && pwd)
 export DB_PASSWORD=secret RABBIT_PASSWORD=secret-of-rabbit PARTNER_SECRET=secret-of-partner
-export PAYMENTS_SECRET=secret-of-payments
+export PAYMENTS_SECRET=secret-of-payments NATS_PASSWORD=secret-of-nats REDIS_PASSWORD=secret-of-redis
 
 # The help has examples, and what it calls a small configuration is one.
 expect 0 serve --help
@@ -25,11 +25,17 @@ blocks() {
         inside { print > (to count) }' "$2"
 }
 
-# Every configuration in the guide is right, and so is the example.
+# Every configuration in the guides is right, and so is the example.
 blocks toml "$root/docs/guides/daemon.md"
 [[ -e $scratch/block.3 ]] || fail "the guide has three configurations"
 for each in "$scratch"/block.*; do
     expect 0 serve --config "$each" --check
+done
+for guide in nats redis; do
+    blocks toml "$root/docs/guides/$guide.md"
+    [[ -e $scratch/block.1 ]] || fail "$guide.md has a configuration"
+    expect 0 serve --config "$scratch/block.1" --check
+    out_lacks secret-of
 done
 expect 0 serve --config "$root/packaging/posthorn.toml" --check
 err_is_empty
