@@ -331,6 +331,7 @@ TEST_P(transports, pressure_is_waited_for_and_then_refused_for_now)
     EXPECT_FALSE(is_permanent(answer.why));
     std::jthread later([&] { behind().end(fault::pressure); });
     EXPECT_TRUE(send(make("orders", "after"), {.until = soon(30s)}).accepted());
+    later.join();
     EXPECT_THAT(payloads(behind().arrived(1)), ::testing::ElementsAre("after"));
 }
 
