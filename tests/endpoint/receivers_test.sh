@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What the guide gives to receivers accepts what we sign, and nothing else.
+# Proves: TRN-01
 set -euo pipefail
 guide=$1
 scratch=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What somebody meets who has never seen the daemon: the help, the guides, and the example, word for
 # word as they are written.
-# Proves: OPS-03
+# Proves: OPS-03, OUT-20, TRN-02, F5, F7
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 root=$(cd "$here/../../.." && pwd)
 export DB_PASSWORD=secret RABBIT_PASSWORD=secret-of-rabbit PARTNER_SECRET=secret-of-partner
