@@ -308,6 +308,7 @@ TEST_F(nats_feed_of, a_wait_ends_with_its_time_its_stop_and_the_feed)
     EXPECT_TRUE(from->receive(1, {}).empty());
 }
 
+// Proves: INB-05
 TEST_F(nats_feed_of, many_come_in_their_order)
 {
     for (int i = 0; i < 500; ++i)
@@ -321,6 +322,7 @@ TEST_F(nats_feed_of, many_come_in_their_order)
     EXPECT_TRUE(all_is_acknowledged_up_to(500));
 }
 
+// Proves: F21
 TEST_F(nats_feed_of, options_that_make_no_sense_are_refused)
 {
     const auto problem = [](nats_feed_options how) -> std::string {
