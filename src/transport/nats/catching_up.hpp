@@ -31,6 +31,9 @@ public:
         gathered_late_ = false;
     }
 
+    /// Something can be had before its time.
+    void given_back() { gathered_early_ = false; }
+
     /// With so many messages that neither we have in hand nor anybody has acknowledged, which come
     /// again after `their_time`.
     [[nodiscard]] step next(time now, std::size_t elsewhere, std::chrono::nanoseconds their_time)
@@ -50,7 +53,7 @@ private:
 
     time since_{};
     bool is_late_ = false;
-    bool gathered_early_ = false; ///< once: later nobody has given anything back before its time
+    bool gathered_early_ = false;
     bool gathered_late_ = false;
 };
 

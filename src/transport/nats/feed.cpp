@@ -128,9 +128,7 @@ public:
         // So that they come again at once, and not when their time is over; in their order.
         for (const auto& [ticket, reply] : tickets_)
             send_answer(reply, "-NAK");
-        for (const auto& [reply, message] : waiting_)
-            send_answer(reply, "-NAK");
-        waiting_.clear();
+        give_waiting_back();
         tickets_.clear();
         connection_.reset();
         changed_.notify_all();
@@ -259,6 +257,14 @@ private:
             unsure_.pop_front();
     }
 
+    void give_waiting_back()
+    {
+        for (const auto& [reply, message] : waiting_)
+            send_answer(reply, "-NAK");
+        if (!std::exchange(waiting_, {}).empty())
+            others_.given_back();
+    }
+
     void on_up(std::shared_ptr<nats_connection> connection) override
     {
         const std::lock_guard lock(mutex_);
@@ -269,6 +275,9 @@ private:
             send_answer(each.reply, each.what);
             each.at = steady_clock::now();
         }
+        // A server that was killed may have forgotten to whom it gave them, and give older ones
+        // now.
+        give_waiting_back();
         begin_again();
         look_again({});
         (void)connection_->publish(fmt::format("{}STREAM.INFO.{}", api_, how_.stream),

@@ -64,5 +64,16 @@ TEST(catching_up_with_others, gathers_early_only_once)
     EXPECT_EQ(others.next(start + 41s, 1, their_time), step::gather);
 }
 
+TEST(catching_up_with_others, gathers_early_again_what_was_given_back)
+{
+    catching_up others;
+    others.begin(start, false);
+    (void)others.next(start, 1, their_time);
+    others.gathered();
+    others.begin(start + 10s, true);
+    others.given_back();
+    EXPECT_EQ(others.next(start + 11s, 1, their_time), step::gather);
+}
+
 } // namespace
 } // namespace posthorn::transports
