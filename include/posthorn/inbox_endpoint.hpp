@@ -53,8 +53,9 @@ struct inbox_endpoint_options {
     duration retry_after =
         std::chrono::seconds{5}; ///< what senders are told while no store is there
 
-    /// Told after each message, on the thread that has stored it. Must not throw.
-    std::function<void(const feed_report&)> progress = {};
+    /// Told after each message, with the source of its path, on the thread that has stored it. Must
+    /// not throw.
+    std::function<void(const feed_report&, const std::string& source)> progress = {};
 };
 
 class inbox_endpoint {
