@@ -137,7 +137,7 @@ TEST_F(endpoint_limits, who_says_nothing_makes_place_for_others)
     test::http_client slow(port);
     slow.send("POST /hooks/open HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf");
     EXPECT_EQ(post_signed("msg_1", "{}").status, 202);
-    EXPECT_THAT(slow.read_all(), AllOf(HasSubstr("400"), HasSubstr("cannot be read")));
+    EXPECT_THAT(slow.read_all(), AllOf(HasSubstr("408"), HasSubstr("took too long")));
     EXPECT_EQ(silent.read_all(), "");
 }
 

@@ -22,6 +22,8 @@ public:
     }
 
     [[nodiscard]] listen_address address() const override { return address_; }
+    [[nodiscard]] bool is_listening() const noexcept override { return server_.is_listening(); }
+    void stop_accepting() override { server_.stop_accepting(); }
 
 private:
     listen_address address_;
