@@ -243,6 +243,7 @@ void publisher::begin(wire& on)
     exchanges_.clear();
     asked_for_.clear();
     returned_ = {};
+    renewing_ = false;
     open_channel(on);
     on.put(questions_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});
     (void)is_known(on, options_.exchange); // so that the first message need not wait for it
@@ -283,6 +284,7 @@ void publisher::lose(std::uint64_t flushed)
         from->settle(which, in_doubt());
     alone_ = false;
     ready_ = false;
+    renewing_ = false;
     blocked_.reset();
     failure_ = "the connection was lost";
     changed_.notify_all();
@@ -323,14 +325,20 @@ bool publisher::renew_channel(wire& on)
     const auto since = window_.refused_since();
     if (!since || now() - *since < refusals_are_believed_for)
         return false;
-    if (window_.empty()) {
-        (void)window_.drain(); // numbers start again
-        ready_ = false;
-        on.put(messages_channel, AMQP_CHANNEL_CLOSE_METHOD,
-               amqp_channel_close_t{
-                   .reply_code = 200, .reply_text = {}, .class_id = 0, .method_id = 0});
-    }
+    if (window_.empty())
+        replace_channel(on);
     return true;
+}
+
+// The broker's word that the old one is closed opens the new one: until then the number is taken.
+void publisher::replace_channel(wire& on)
+{
+    (void)window_.drain(); // numbers start again
+    ready_ = false;
+    renewing_ = true;
+    on.put(
+        messages_channel, AMQP_CHANNEL_CLOSE_METHOD,
+        amqp_channel_close_t{.reply_code = 200, .reply_text = {}, .class_id = 0, .method_id = 0});
 }
 
 // One at a time, with nothing else on the way. False: others have to wait.
@@ -490,6 +498,11 @@ void publisher::take_messages(wire& on, const amqp_method_t& method)
         return on.put(messages_channel, AMQP_CHANNEL_FLOW_OK_METHOD,
                       amqp_channel_flow_ok_t{as<amqp_channel_flow_t>(method).active});
     case AMQP_CHANNEL_CLOSE_METHOD: return channel_closed(on, as<amqp_channel_close_t>(method));
+    case AMQP_CHANNEL_CLOSE_OK_METHOD:
+        returned_ = {};
+        if (std::exchange(renewing_, false))
+            open_channel(on);
+        return;
     default: return;
     }
 }
@@ -507,6 +520,8 @@ void publisher::take_returned()
 void publisher::channel_closed(wire& on, const amqp_channel_close_t& said)
 {
     on.put(messages_channel, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{});
+    if (renewing_) // both sides close it at the same time; ours is still to be answered
+        return;
     const std::string words = closing_words(said);
     if (said.reply_code == not_found)
         exchanges_.clear();

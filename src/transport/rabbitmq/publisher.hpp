@@ -45,6 +45,7 @@ private:
     void look(wire& on);
     [[nodiscard]] bool fill(wire& on);
     [[nodiscard]] bool renew_channel(wire& on);
+    void replace_channel(wire& on);
     [[nodiscard]] bool fill_isolated(wire& on);
     [[nodiscard]] sending send(wire& on, batch& from, std::size_t which);
     [[nodiscard]] bool is_known(wire& on, std::string_view exchange);
@@ -79,6 +80,7 @@ private:
     std::map<std::string, exchange_state, std::less<>> exchanges_;
     std::string asked_for_;              // the exchange that the broker is being asked for
     bool ready_ = false;                 // connected, with a channel
+    bool renewing_ = false;              // we have closed the channel, for another
     std::optional<std::string> blocked_; // the broker's reason to make us wait
     std::string failure_ = "not connected yet";
     std::uint64_t looks_wanted_ = 0;
