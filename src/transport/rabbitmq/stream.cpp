@@ -165,23 +165,37 @@ public:
         return static_cast<std::size_t>(taken);
     }
 
+    // All records that have come, because nobody who watches the socket would see those left.
     std::size_t read(int socket, std::span<char> into)
     {
-        const auto most = std::min<std::size_t>(into.size(), 1U << 30U);
-        while (true) {
-            const auto got = ::SSL_read(session_.get(), into.data(), static_cast<int>(most));
-            if (got > 0)
-                return static_cast<std::size_t>(got);
+        std::size_t taken = 0;
+        is_full_ = false;
+        while (taken < into.size()) {
+            const auto room = std::min<std::size_t>(into.size() - taken, 1U << 30U);
+            const auto got =
+                ::SSL_read(session_.get(), into.data() + taken, static_cast<int>(room));
+            if (got > 0) {
+                taken += static_cast<std::size_t>(got);
+                continue;
+            }
             const auto why = ::SSL_get_error(session_.get(), got);
+            is_over_ = why != SSL_ERROR_WANT_READ;
+            if (is_over_ && taken > 0) // what came before it counts; the next call says it
+                return taken;
             if (why == SSL_ERROR_ZERO_RETURN)
                 throw broken("the broker ended the connection");
-            if (why != SSL_ERROR_WANT_READ)
+            if (is_over_)
                 fail("TLS cannot receive");
             flush(socket);
-            if (!fetch(socket))
-                return 0;
+            if (taken > 0 || !fetch(socket))
+                return taken;
         }
+        is_full_ = true;
+        return taken;
     }
+
+    /// Whether to read again without a look at the socket.
+    [[nodiscard]] bool has_input() const { return is_over_ || is_full_; }
 
     [[nodiscard]] bool has_output() const { return ::BIO_ctrl_pending(out_) > 0 || left_ > 0; }
 
@@ -261,6 +275,8 @@ private:
     std::array<char, 16 * 1024> buffer_{};
     std::size_t first_ = 0;
     std::size_t left_ = 0;
+    bool is_over_ = false; // for a reason that the next read finds
+    bool is_full_ = false; // the last read took what it had room for
 };
 
 // ---------------------------------------------------------------------------------------- stream
@@ -356,6 +372,11 @@ std::size_t stream::write(std::span<const char> bytes)
 std::size_t stream::read(std::span<char> into)
 {
     return tls_ ? tls_->read(socket_, into) : socket_read(socket_, into);
+}
+
+bool stream::has_input() const noexcept
+{
+    return tls_ && tls_->has_input();
 }
 
 bool stream::wants_to_write() const noexcept

@@ -57,6 +57,9 @@ public:
 
     [[nodiscard]] int socket() const noexcept { return socket_; }
 
+    /// Whether there is something to read that the socket does not know of.
+    [[nodiscard]] bool has_input() const noexcept;
+
     /// Whether to wait until the socket can be written, whatever else there is to write.
     [[nodiscard]] bool wants_to_write() const noexcept;
 

@@ -264,6 +264,8 @@ void wire::beat()
 void wire::wait(std::optional<duration> at_most)
 {
     beat();
+    if (stream_.has_input())
+        at_most = duration::zero();
     if (heartbeat_ != duration::zero())
         at_most = std::min<duration>(at_most.value_or(heartbeat_ / 4), heartbeat_ / 4);
     wake_.wait(stream_.socket(), unsent() > 0 || stream_.wants_to_write(), at_most);

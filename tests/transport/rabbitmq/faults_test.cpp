@@ -1,0 +1,130 @@
+// A broker that does not behave, or whose bytes come as they rarely do.
+#include "checker/scratch_folder.hpp"
+#include "transport/rabbitmq/hurried_clock.hpp"
+#include "transport/rabbitmq/scripted_broker.hpp"
+#include "transport/stubborn.hpp"
+#include <posthorn/rabbitmq.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <future>
+#include <latch>
+#include <mutex>
+#include <thread>
+
+namespace posthorn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class rabbitmq_faults : public ::testing::Test {
+protected:
+    using answers = std::vector<publish_answer>;
+
+    [[nodiscard]] std::shared_ptr<transport> open(const scripted_broker& to, std::size_t window = 9)
+    {
+        return open_rabbitmq({.url = to.url(),
+                              .window = window,
+                              .connection = {.tls = {.verify = false},
+                                             .heartbeat = 0s,
+                                             .reconnect_min = 60s,
+                                             .reconnect_max = 60s}},
+                             around());
+    }
+
+    /// The system's, with our clock, and ears.
+    [[nodiscard]] environment around()
+    {
+        auto result = hurried_clock::around(time);
+        result.log = [this](log_level, std::string_view line) {
+            {
+                const std::lock_guard lock(mutex_);
+                said_.append(line).append("\n");
+                told_.notify_all();
+            }
+            if (line.find("asks to wait") != std::string_view::npos)
+                held.wait();
+        };
+        return result;
+    }
+
+    /// On a thread of its own, while the test plays the broker.
+    [[nodiscard]] std::future<answers> publish(const std::shared_ptr<transport>& by,
+                                               std::size_t many, duration within = 5s,
+                                               std::string topic = "q")
+    {
+        return std::async(std::launch::async, [=, this, seed = ++seed_] {
+            const auto what = numbered_messages(many, 1'000, seed, topic);
+            return by->publish(what, {.until = time->monotonic() + within});
+        });
+    }
+
+    static void expect_accepted(std::future<answers> all)
+    {
+        for (const auto& each : all.get())
+            EXPECT_TRUE(each.accepted()) << to_string(each.verdict) << ": " << each.detail;
+    }
+
+    static void expect_unknown(std::future<answers> all)
+    {
+        for (const auto& each : all.get())
+            EXPECT_EQ(each.verdict, publish_answer::kind::unknown) << each.detail;
+    }
+
+    /// Our side of a channel that the client replaces.
+    static void replace_channel(scripted_peer& peer)
+    {
+        peer.expect(AMQP_CHANNEL_CLOSE_METHOD);
+        peer.say({method_frame(1, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{})});
+        peer.open_channel();
+    }
+
+    /// Waits until the client says this.
+    void hear(std::string_view words)
+    {
+        std::unique_lock lock(mutex_);
+        EXPECT_TRUE(told_.wait_for(lock, 5s, [&] {
+            return said_.find(words) != std::string::npos;
+        })) << words;
+    }
+
+    std::shared_ptr<hurried_clock> time = std::make_shared<hurried_clock>();
+    std::latch held{1}; // keeps the client's thread when it is told to wait
+
+private:
+    std::mutex mutex_;
+    std::condition_variable told_;
+    std::string said_;
+    std::uint64_t seed_ = 0;
+};
+
+// Proves: TRN-04
+TEST_F(rabbitmq_faults, confirms_that_come_over_tls_in_one_piece_are_all_heard_at_once)
+{
+    const checker::scratch_folder folder;
+    const auto pem = folder.file("broker.pem").string();
+    ASSERT_EQ(std::system(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=broker "
+                           "-keyout " +
+                           pem + ".key -out " + pem + ".crt 2>/dev/null && cat " + pem + ".key " +
+                           pem + ".crt >" + pem)
+                              .c_str()),
+              0);
+    const scripted_broker broker(pem);
+    const auto way = open(broker, 100);
+    auto answered = publish(way, 50);
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD, 50);
+    std::vector<std::string> all;
+    for (std::uint64_t i = 1; i <= 50; ++i)
+        all.push_back(ack_frame(i));
+    peer.say(all);
+    expect_accepted(std::move(answered));
+}
+
+} // namespace
+} // namespace posthorn::test
