@@ -14,6 +14,7 @@ using std::chrono::seconds;
 
 constexpr int wanted_frame_bytes_max = 131'072;
 constexpr std::size_t read_bytes = std::size_t{128} * 1024;
+constexpr std::uint32_t frame_bytes_least = 4096; // AMQP: each side takes at least this
 constexpr std::size_t frame_overhead = 8;    // kind, channel and length before, an end mark behind
 constexpr std::uint8_t other_protocol = 'A'; // the decoder's sign for a broker's own header
 constexpr std::string_view protocol_header{"AMQP\x00\x00\x09\x01", 8};
@@ -120,6 +121,9 @@ void wire::tune(const amqp_connection_tune_t& offered, const rabbitmq_connection
         .frame_max = wanted_frame_bytes_max,
         .heartbeat =
             static_cast<std::uint16_t>(std::clamp<std::int64_t>(how.heartbeat.count(), 0, 65535))};
+    if (offered.frame_max != 0 && offered.frame_max < frame_bytes_least) // 0: there is no limit
+        throw broken(fmt::format("the broker takes frames of {} bytes; AMQP asks for at least {}",
+                                 offered.frame_max, frame_bytes_least));
     if (offered.frame_max != 0)
         agreed.frame_max = std::min(agreed.frame_max, offered.frame_max);
     if (offered.heartbeat != 0 && agreed.heartbeat != 0)

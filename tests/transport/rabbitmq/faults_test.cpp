@@ -126,5 +126,95 @@ TEST_F(rabbitmq_faults, confirms_that_come_over_tls_in_one_piece_are_all_heard_a
     expect_accepted(std::move(answered));
 }
 
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, frames_too_small_for_anything_are_refused)
+{
+    for (const std::uint32_t bytes : {1U, 8U, 19U, 20U, 4'095U}) {
+        const scripted_broker broker;
+        const auto way = open(broker);
+        auto peer = broker.accept();
+        peer.offer(bytes);
+        peer.expect_end();
+        hear("frames of " + std::to_string(bytes) + " bytes");
+    }
+}
+
+// Proves: TRN-01
+TEST_F(rabbitmq_faults, frames_may_be_the_smallest_that_are_allowed_or_without_a_limit)
+{
+    for (const std::uint32_t bytes : {4'096U, 0U, 0xffff'ffffU}) {
+        const scripted_broker broker;
+        const auto way = open(broker);
+        auto answered = publish(way, 3);
+        auto peer = broker.accept();
+        peer.greet(bytes);
+        peer.open_channels();
+        peer.expect(AMQP_BASIC_PUBLISH_METHOD, 3);
+        peer.say({ack_frame(1), ack_frame(2), ack_frame(3)});
+        expect_accepted(std::move(answered));
+    }
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, what_cannot_be_part_of_a_message_ends_the_connection)
+{
+    const std::string none(8, '\0');
+    const std::string huge = "\x40" + std::string(7, '\0');
+    const std::string flags(2, '\0');
+    const std::string connection_class{"\x00\x0a\x00\x00", 4};
+    const std::string basic_class{"\x00\x3c\x00\x00", 4};
+    for (const auto& header : {connection_class + none + flags, basic_class + huge + flags}) {
+        const scripted_broker broker;
+        const auto way = open(broker);
+        auto answered = publish(way, 1);
+        auto peer = broker.accept();
+        peer.greet();
+        peer.open_channels();
+        peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+        peer.say({method_frame(1, AMQP_BASIC_RETURN_METHOD, amqp_basic_return_t{}),
+                  frame_of(AMQP_FRAME_HEADER, 1, header)});
+        peer.expect_end();
+        expect_unknown(std::move(answered));
+    }
+}
+
+// -------------------------------------------------------------------------------------- the feed
+
+void begin_deliveries(scripted_peer& peer)
+{
+    peer.greet();
+    peer.expect(AMQP_BASIC_CONSUME_METHOD);
+    peer.say({method_frame(1, AMQP_CHANNEL_OPEN_OK_METHOD, amqp_channel_open_ok_t{}),
+              method_frame(1, AMQP_QUEUE_DECLARE_OK_METHOD, amqp_queue_declare_ok_t{}),
+              method_frame(1, AMQP_BASIC_QOS_OK_METHOD, amqp_basic_qos_ok_t{}),
+              method_frame(1, AMQP_BASIC_CONSUME_OK_METHOD, amqp_basic_consume_ok_t{})});
+}
+
+// Proves: INB-05
+TEST_F(rabbitmq_faults, deliveries_whose_numbers_do_not_grow_end_the_connection)
+{
+    const auto delivery = [](std::uint64_t number) {
+        amqp_basic_deliver_t method{};
+        method.delivery_tag = number;
+        return method_frame(1, AMQP_BASIC_DELIVER_METHOD, method) +
+               frame_of(AMQP_FRAME_HEADER, 1, std::string("\x00\x3c", 2) + std::string(12, '\0'));
+    };
+    for (const std::uint64_t second : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
+        const scripted_broker broker;
+        const auto from =
+            open_rabbitmq_feed({.url = broker.url(),
+                                .queue = "q",
+                                .accept_without_id = true,
+                                .connection = {.reconnect_min = 60s, .reconnect_max = 60s}},
+                               around());
+        auto peer = broker.accept();
+        begin_deliveries(peer);
+        peer.say({delivery(1)});
+        EXPECT_EQ(from->receive(1, {.until = time->monotonic() + 10s}).size(), 1U);
+        peer.say({delivery(second)});
+        peer.expect_end();
+    }
+}
+
 } // namespace
 } // namespace posthorn::test
