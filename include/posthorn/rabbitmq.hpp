@@ -54,7 +54,7 @@ struct rabbitmq_options {
     /// Whether the broker writes them to its disk before it confirms, for queues that are durable.
     bool persistent = true;
 
-    std::size_t window = 1'000; ///< so many may be unconfirmed at a time
+    std::size_t window = 1'000; ///< so many that are waited for may be unconfirmed at a time
     std::size_t payload_bytes_max = std::size_t{16} << 20U; ///< at most what the broker takes
 
     /// How long `publish` waits if its caller does not say.

@@ -3,6 +3,7 @@
 // what is on its way there would remain in doubt.
 #include "transport/rabbitmq/publisher.hpp"
 
+#include "transport/rabbitmq/words.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -28,41 +29,8 @@ constexpr duration missing_is_news_for = std::chrono::seconds{1};
 // A full queue says no as well, so this is how often it costs a round trip.
 constexpr duration refusals_are_believed_for = std::chrono::seconds{1};
 
-constexpr std::uint16_t not_found = 404;
-constexpr std::uint16_t access_refused = 403;
-constexpr std::uint16_t precondition_failed = 406;
-
-std::size_t hash_of(const route& where)
-{
-    const std::hash<std::string_view> hash;
-    return hash(where.exchange) * 31 + hash(where.routing_key);
-}
-
-std::string words_of(const route& where)
-{
-    return fmt::format("exchange '{}', routing key '{}'", where.exchange, where.routing_key);
-}
-
-bool names_exchange(std::string_view text, std::string_view exchange)
-{
-    return text.find(fmt::format("exchange '{}'", exchange)) != std::string_view::npos;
-}
-
-// What a closed channel means for the one message that was on its way.
-publish_answer answer_of(const amqp_channel_close_t& said)
-{
-    const auto words = closing_words(said);
-    switch (said.reply_code) {
-    case not_found: return publish_answer::no(refusal::unroutable, words);
-    case access_refused: return publish_answer::no(refusal::denied, words);
-    case precondition_failed:
-        return publish_answer::no(words.find("message size") != std::string::npos
-                                      ? refusal::too_large
-                                      : refusal::malformed,
-                                  words);
-    default: return publish_answer::no(refusal::rejected, words);
-    }
-}
+// A message that gets no answer must not keep the others for longer than this from being sent.
+constexpr duration hold_for_new_channel = std::chrono::seconds{1};
 
 void check_options(const rabbitmq_options& options)
 {
@@ -230,12 +198,19 @@ void publisher::serve(wire& on)
             }
             on.flush();
             if (!more || on.unsent() >= write_bytes)
-                on.wait(std::nullopt);
+                on.wait(patience());
         }
     } catch (...) { // whatever it is, it ends the connection
         lose(on.flushed_so_far());
         throw;
     }
+}
+
+std::optional<duration> publisher::patience() const
+{
+    if (!hold_until_)
+        return std::nullopt;
+    return std::max(duration::zero(), *hold_until_ - now());
 }
 
 void publisher::begin(wire& on)
@@ -301,11 +276,12 @@ void publisher::lost(const std::string& why)
 // True: there is more to put when what was put has left.
 bool publisher::fill(wire& on)
 {
-    if (!ready_ || blocked_ || renew_channel(on) || !fill_isolated(on))
+    hold_until_.reset();
+    if (!ready_ || blocked_ || renew_channel(on) || leave_crowd(on) || !fill_isolated(on))
         return false;
     for (auto* from : batches_)
         while (true) {
-            if (!asked_for_.empty() || window_.size() >= options_.window)
+            if (!asked_for_.empty() || window_.awaited() >= options_.window || is_crowded())
                 return false;
             if (on.unsent() >= write_bytes)
                 return true;
@@ -325,9 +301,32 @@ bool publisher::renew_channel(wire& on)
     const auto since = window_.refused_since();
     if (!since || now() - *since < refusals_are_believed_for)
         return false;
-    if (window_.empty())
+    const auto hold_until = *since + refusals_are_believed_for + hold_for_new_channel;
+    if (window_.awaited() == 0) {
+        replace_channel(on);
+    } else if (now() < hold_until) {
+        hold_until_ = hold_until;
+    } else {
+        window_.believe_refusals(now());
+        return false;
+    }
+    return true;
+}
+
+// Messages without an answer whose publishers have left: where a queue has lost its majority, they
+// become more and more. True: others have to wait for a channel without them.
+bool publisher::leave_crowd(wire& on)
+{
+    if (!is_crowded())
+        return false;
+    if (window_.awaited() == 0)
         replace_channel(on);
     return true;
+}
+
+bool publisher::is_crowded() const
+{
+    return window_.forgotten() >= options_.window;
 }
 
 // The broker's word that the old one is closed opens the new one: until then the number is taken.
@@ -344,6 +343,11 @@ void publisher::replace_channel(wire& on)
 // One at a time, with nothing else on the way. False: others have to wait.
 bool publisher::fill_isolated(wire& on)
 {
+    if (window_.forgotten() > 0 && window_.awaited() == 0 && (alone_ || !isolated_.empty())) {
+        alone_ = false;
+        replace_channel(on); // or an objection to that one would be taken for one to the next
+        return false;
+    }
     if (alone_ && !window_.empty())
         return false;
     alone_ = false;
@@ -523,9 +527,9 @@ void publisher::channel_closed(wire& on, const amqp_channel_close_t& said)
     if (renewing_) // both sides close it at the same time; ours is still to be answered
         return;
     const std::string words = closing_words(said);
-    if (said.reply_code == not_found)
+    if (is_missing(said))
         exchanges_.clear();
-    const bool found = window_.unsettled() == 1;
+    const bool found = window_.size() == 1;
     const auto is_named = [&](const window::flight& each) {
         return names_exchange(words, route_of(each.from->at(each.which)).exchange);
     };
@@ -534,9 +538,10 @@ void publisher::channel_closed(wire& on, const amqp_channel_close_t& said)
     for (auto each = flights.rbegin(); each != flights.rend(); ++each) {
         if (found)
             each->from->settle(each->which, answer_of(said));
-        else if (!some_are_named || is_named(*each))
+        else if (!some_are_named || is_named(*each)) {
+            each->from->doubt_arrival(each->which); // the second sending may never leave
             isolated_.emplace_front(each->from, each->which);
-        else
+        } else
             each->from->again(each->which, batch::doubt::some);
     }
     alone_ = false;
@@ -554,7 +559,7 @@ void publisher::take_questions(wire& on, const amqp_method_t& method)
         const auto& said = as<amqp_channel_close_t>(method);
         // Who may not ask may be allowed to publish all the same.
         exchanges_[std::exchange(asked_for_, {})] = {
-            .missing = said.reply_code == not_found ? closing_words(said) : "", .since = now()};
+            .missing = is_missing(said) ? closing_words(said) : "", .since = now()};
         changed_.notify_all();
         on.put(questions_channel, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{});
         return on.put(questions_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});

@@ -45,6 +45,8 @@ private:
     void look(wire& on);
     [[nodiscard]] bool fill(wire& on);
     [[nodiscard]] bool renew_channel(wire& on);
+    [[nodiscard]] bool leave_crowd(wire& on);
+    [[nodiscard]] bool is_crowded() const;
     void replace_channel(wire& on);
     [[nodiscard]] bool fill_isolated(wire& on);
     [[nodiscard]] sending send(wire& on, batch& from, std::size_t which);
@@ -59,6 +61,7 @@ private:
     void lose(std::uint64_t flushed);
 
     void serve(wire& on);
+    [[nodiscard]] std::optional<duration> patience() const;
     void lost(const std::string& why);
 
     [[nodiscard]] route route_of(const transport_message& what) const;
@@ -91,6 +94,7 @@ private:
     outgoing_content content_;
     incoming_content returned_;
     std::string returned_why_;
+    std::optional<monotonic_time> hold_until_; // nothing is sent, in favour of a new channel
     std::size_t returned_route_ = 0;
 
     link link_; // last: its thread uses all of the above

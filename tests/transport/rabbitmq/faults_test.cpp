@@ -178,6 +178,146 @@ TEST_F(rabbitmq_faults, what_cannot_be_part_of_a_message_ends_the_connection)
     }
 }
 
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, a_refusal_for_good_needs_the_channel_to_be_closed_by_the_broker_alone)
+{
+    const scripted_broker broker;
+    const auto way = open(broker);
+    auto refused = publish(way, 1);
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({nack_frame(1)});
+    EXPECT_EQ(refused.get().at(0).why, refusal::rejected);
+    time->advance(2s);
+    auto answered = publish(way, 1);
+    peer.expect(AMQP_CHANNEL_CLOSE_METHOD); // which crosses one of ours
+    peer.say({channel_close_frame(406, "PRECONDITION_FAILED"),
+              method_frame(1, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{})});
+    peer.expect(AMQP_CHANNEL_CLOSE_OK_METHOD);
+    peer.open_channel();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({ack_frame(1)});
+    expect_accepted(std::move(answered));
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, what_was_sent_once_remains_unknown_though_its_second_sending_never_left)
+{
+    std::future<answers> answered;
+    std::shared_ptr<transport> way;
+    {
+        const scripted_broker broker;
+        way = open(broker);
+        answered = publish(way, 2, 3s);
+        auto peer = broker.accept();
+        peer.greet();
+        peer.open_channels();
+        peer.expect(AMQP_BASIC_PUBLISH_METHOD, 2);
+        peer.say({channel_close_frame(406, "PRECONDITION_FAILED")});
+        peer.expect(AMQP_CONFIRM_SELECT_METHOD);
+        peer.say({method_frame(0, AMQP_CONNECTION_BLOCKED_METHOD, amqp_connection_blocked_t{})});
+        hear("asks to wait");
+        peer.say({method_frame(0, AMQP_CONNECTION_UNBLOCKED_METHOD, amqp_connection_unblocked_t{}),
+                  method_frame(1, AMQP_CHANNEL_OPEN_OK_METHOD, amqp_channel_open_ok_t{}),
+                  method_frame(1, AMQP_CONFIRM_SELECT_OK_METHOD, amqp_confirm_select_ok_t{})});
+        peer.reset(); // it reads that it may send, and cannot
+    }
+    held.count_down();
+    expect_unknown(std::move(answered));
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, messages_without_an_answer_keep_no_others_from_being_sent)
+{
+    const scripted_broker broker;
+    const auto way = open(broker, 2);
+    auto first = publish(way, 1, 200ms);
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    expect_unknown(std::move(first));
+    auto second = publish(way, 4); // the window is theirs alone
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD, 3);
+    peer.say({ack_frame(3), ack_frame(2)});
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD, 2);
+    peer.say({ack_frame(4), ack_frame(5)});
+    expect_accepted(std::move(second));
+    expect_unknown(publish(way, 1, 200ms));
+    auto third = publish(way, 2); // too many are forgotten
+    replace_channel(peer);
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD, 2);
+    peer.say({ack_frame(1), ack_frame(2)});
+    expect_accepted(std::move(third));
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, a_route_that_is_refused_gets_its_channel_though_another_has_no_answer)
+{
+    const scripted_broker broker;
+    const auto way = open(broker);
+    auto refused = publish(way, 1, 5s, "full");
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({nack_frame(1)});
+    EXPECT_EQ(refused.get().at(0).why, refusal::rejected);
+    expect_unknown(publish(way, 1, 200ms, "silent"));
+    time->advance(2s);
+    auto answered = publish(way, 1, 5s, "full");
+    replace_channel(peer);
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({ack_frame(1)});
+    expect_accepted(std::move(answered));
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, a_new_channel_is_not_waited_for_while_somebody_hopes_for_an_answer)
+{
+    const scripted_broker broker;
+    const auto way = open(broker);
+    auto refused = publish(way, 1, 5s, "full");
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({nack_frame(1)});
+    EXPECT_EQ(refused.get().at(0).why, refusal::rejected);
+    auto silent = publish(way, 1, 10s, "silent");
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    time->advance(1'100ms);
+    auto answered = publish(way, 1, 5s, "other");
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({ack_frame(3)});
+    expect_accepted(std::move(answered));
+    peer.say({ack_frame(2)});
+    expect_accepted(std::move(silent));
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, one_that_is_sent_alone_and_gets_no_answer_lets_the_next_go)
+{
+    const scripted_broker broker;
+    const auto way = open(broker);
+    auto short_of_time = publish(way, 1, 1s);
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    auto patient = publish(way, 1, 8s);
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({channel_close_frame(406, "PRECONDITION_FAILED")});
+    peer.open_channel();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD); // the first, alone, and without an answer
+    expect_unknown(std::move(short_of_time));
+    replace_channel(peer);
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({ack_frame(1)});
+    expect_accepted(std::move(patient));
+}
+
 // -------------------------------------------------------------------------------------- the feed
 
 void begin_deliveries(scripted_peer& peer)
