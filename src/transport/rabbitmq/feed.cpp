@@ -310,7 +310,7 @@ void queue_feed::take_method(wire& on, const amqp_method_t& method)
         delivery_routing_key_ = text_of(said.routing_key);
         return delivery_.begin();
     }
-    case AMQP_BASIC_CONSUME_OK_METHOD: link_.works(); return link_.all_is_well();
+    case AMQP_BASIC_CONSUME_OK_METHOD: return link_.works();
     case AMQP_BASIC_CANCEL_METHOD:
         throw broken(
             fmt::format("the queue '{}' was deleted, or its node is gone", options_.queue));

@@ -284,6 +284,7 @@ private:
 struct stream::candidates {
     addrinfo* all = nullptr;
     addrinfo* next = nullptr;
+    std::size_t left = 0; // from next on
 
     candidates() = default;
     candidates(const candidates&) = delete;
@@ -321,6 +322,8 @@ void stream::begin(const address& to)
         throw broken(
             fmt::format("the host '{}' cannot be found: {}", to.host, ::gai_strerror(failed)));
     candidates_->next = candidates_->all;
+    for (const auto* each = candidates_->all; each != nullptr; each = each->ai_next)
+        ++candidates_->left;
     errno = EHOSTUNREACH;
     if (!next_candidate())
         break_with("cannot connect", errno);
@@ -331,6 +334,7 @@ bool stream::next_candidate()
     while (candidates_->next != nullptr) {
         const auto& to = *candidates_->next;
         candidates_->next = to.ai_next;
+        --candidates_->left;
         if (socket_ >= 0)
             ::close(socket_);
         socket_ = ::socket(to.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -342,6 +346,11 @@ bool stream::next_candidate()
             return true;
     }
     return false;
+}
+
+std::size_t stream::others() const noexcept
+{
+    return candidates_ ? candidates_->left : 0;
 }
 
 bool stream::ready()

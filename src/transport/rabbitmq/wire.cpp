@@ -68,18 +68,29 @@ wire::~wire() = default;
 
 void wire::connect(const std::atomic<bool>& over, instant until)
 {
-    while (!stream_.ready())
-        pause(over, until);
+    // An address that never answers must not use up the time of those behind it.
+    std::optional<std::size_t> others;
+    auto share_ends = until;
+    while (!stream_.ready()) {
+        const auto now = time_->monotonic();
+        if (others != stream_.others()) {
+            others = stream_.others();
+            share_ends = now + (until - now) / static_cast<std::int64_t>(*others + 1);
+        }
+        if (now < share_ends || !stream_.next_candidate())
+            pause(over, until, share_ends - now);
+    }
 }
 
-void wire::pause(const std::atomic<bool>& over, instant until)
+void wire::pause(const std::atomic<bool>& over, instant until, std::optional<duration> at_most)
 {
     const auto now = time_->monotonic();
     if (over)
         throw broken("closed");
     if (now >= until)
         throw broken("the broker did not answer in time");
-    wake_.wait(stream_.socket(), unsent() > 0 || stream_.wants_to_write(), until - now);
+    const auto left = std::min<duration>(until - now, at_most.value_or(until - now));
+    wake_.wait(stream_.socket(), unsent() > 0 || stream_.wants_to_write(), left);
 }
 
 void wire::log_in(const address& to, const rabbitmq_connection& how, const std::atomic<bool>& over,

@@ -5,6 +5,7 @@
 #include "transport/stubborn.hpp"
 #include <posthorn/rabbitmq.hpp>
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <future>
 #include <latch>
 #include <mutex>
+#include <netdb.h>
 #include <thread>
 
 namespace posthorn::test {
@@ -354,6 +356,78 @@ TEST_F(rabbitmq_faults, deliveries_whose_numbers_do_not_grow_end_the_connection)
         peer.say({delivery(second)});
         peer.expect_end();
     }
+}
+
+// Proves: INB-05
+TEST_F(rabbitmq_faults, a_feed_that_breaks_as_soon_as_it_is_there_rests_also_with_two_addresses)
+{
+    const scripted_broker broker;
+    const auto from = open_rabbitmq_feed({.url = broker.url() + "," + broker.url(),
+                                          .queue = "q",
+                                          .connection = {.reconnect_min = 200ms}},
+                                         around());
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 5; ++i) {
+        auto peer = broker.accept();
+        begin_deliveries(peer);
+        peer.say({method_frame(1, AMQP_BASIC_CANCEL_METHOD, amqp_basic_cancel_t{})});
+        peer.expect_end();
+    }
+    // After the second and the third at least 100 ms each, after the fourth 200.
+    EXPECT_GE(std::chrono::steady_clock::now() - start, 400ms);
+}
+
+} // namespace
+} // namespace posthorn::test
+
+// ---------------------------------------------------------------------------- names of two places
+
+namespace {
+
+constexpr const char* two_places = "two-places.test";
+
+} // namespace
+
+// Takes the place of the system's for this program, and gives one name two addresses.
+extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* wanted,
+                           addrinfo** result)
+{
+    using function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
+    static const auto real = reinterpret_cast<function>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+    if (name == nullptr || std::string_view(name) != two_places)
+        return real(name, service, wanted, result);
+    addrinfo* second = nullptr;
+    if (const auto failed = real("127.0.0.2", service, wanted, result); failed != 0)
+        return failed;
+    const auto failed = real("127.0.0.1", service, wanted, &second);
+    (*result)->ai_next = second;
+    return failed;
+}
+
+namespace posthorn::test {
+namespace {
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, an_address_that_never_answers_leaves_time_for_the_next_one)
+{
+    const scripted_broker broker;
+    // Listens, and has no room left: the system drops whoever knocks.
+    const socket full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto place = loopback_or("127.0.0.2", broker.port());
+    ASSERT_EQ(::bind(full.number(), reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
+    ASSERT_EQ(::listen(full.number(), 0), 0);
+    const auto in_the_way = connected_socket(place);
+    const auto way = open_rabbitmq(
+        {.url = "amqp://" + std::string(two_places) + ":" + std::to_string(broker.port()),
+         .connection = {.connect_within = 2s, .reconnect_min = 60s, .reconnect_max = 60s}},
+        around());
+    auto answered = publish(way, 1, 9s);
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({ack_frame(1)});
+    expect_accepted(std::move(answered));
 }
 
 } // namespace
