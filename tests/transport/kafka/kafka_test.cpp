@@ -54,6 +54,8 @@ TEST(kafka_options, that_cannot_work_are_refused_with_what_is_wrong)
     EXPECT_THAT(complaint_about({.url = "kafka://a", .payload_bytes_max = 1}),
                 HasSubstr("payload_bytes_max"));
     EXPECT_THAT(complaint_about({.url = "kafka://a", .linger = -1s}), HasSubstr("linger"));
+    EXPECT_THAT(complaint_about({.url = "kafka://a", .publish_within = 0s}),
+                HasSubstr("publish_within"));
     EXPECT_THAT(complaint_about({.url = "kafka://a", .settings = {{"no.such.setting", "1"}}}),
                 HasSubstr("'no.such.setting'"));
     EXPECT_THAT(complaint_about({.url = "kafka://a", .settings = {{"compression.codec", "none!"}}}),
@@ -276,6 +278,19 @@ TEST_F(kafka_brokers, closing_waits_for_what_is_being_published)
     while (brokers.log({"orders"}).empty()) {}
     way->close();
     EXPECT_TRUE(accepted);
+}
+
+// Proves: TRN-02
+TEST_F(kafka_brokers, a_call_without_a_limit_ends_all_the_same_and_so_does_closing)
+{
+    const auto way = open({.url = {}, .publish_within = 300ms});
+    brokers.go_down();
+    for (const auto& each : way->publish(make_many(3))) {
+        EXPECT_EQ(each.verdict, kind::refused);
+        EXPECT_EQ(each.why, refusal::unavailable) << each.detail;
+    }
+    std::jthread other([&] { (void)way->publish(make_many(3)); });
+    way->close();
 }
 
 // Proves: TRN-02, TRN-04
