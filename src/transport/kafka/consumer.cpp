@@ -313,9 +313,8 @@ void consumer::refuse(std::span<const std::uint64_t> tickets, const std::string&
     }
     if (all.empty())
         return;
-    const auto answers = std::make_shared<mailbox>(all.size());
+    recipient answers(all.size());
     std::vector<rd_kafka_resp_err_t> results(all.size(), RD_KAFKA_RESP_ERR__TIMED_OUT);
-    std::size_t sent = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const auto& what = *lane_at(all[i].where)->find(all[i].offset);
         auto named = headers_of(what);
@@ -326,21 +325,17 @@ void consumer::refuse(std::span<const std::uint64_t> tickets, const std::string&
                                   .envelope = named},
                                  answers->stamps[i]);
         if (!results[i]) {
+            answers.expect_one_more();
             results[i] = RD_KAFKA_RESP_ERR__TIMED_OUT;
-            ++sent;
         }
     }
     {
         std::unique_lock lock(answers->mutex);
         for (const auto until = present() + refuse_within;
-             answers->received < sent && !closed_ && present() < until;)
+             answers->received < answers.sent() && !closed_ && present() < until;)
             answers->changed.wait_for(lock, look_again_after);
         for (const auto& each : answers->arrived)
             results[each.index] = each.error;
-        if (answers->received < sent) {
-            answers->expected = sent;
-            answers->self = answers;
-        }
     }
     bool has_grown = false;
     for (std::size_t i = 0; i < all.size(); ++i) {

@@ -1,5 +1,6 @@
 // What is Kafka's own: topics, headers, batches that fail as one, brokers that go and come.
 #include "transport/kafka/cluster.hpp"
+#include "transport/kafka/shipment.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/kafka.hpp>
 #include <posthorn/testing/seeded_random.hpp>
@@ -13,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 namespace posthorn::transports {
@@ -291,6 +293,31 @@ TEST_F(kafka_brokers, a_call_without_a_limit_ends_all_the_same_and_so_does_closi
     }
     std::jthread other([&] { (void)way->publish(make_many(3)); });
     way->close();
+}
+
+// Proves: TRN-02
+TEST_F(kafka_brokers, reports_may_come_to_a_call_that_has_ended_with_an_exception)
+{
+    brokers.create("orders");
+    brokers.create("letters");
+    const kafka_options how{.url = brokers.url()};
+    const auto around = std::make_shared<const environment>(environment::system());
+    const auto many =
+        std::make_shared<kafka::producer>(how, around, kafka::producer::company::many);
+    const auto source = [&](kafka::producer::company which) {
+        if (which == kafka::producer::company::alone)
+            throw std::runtime_error("no more of them");
+        return many;
+    };
+    const auto run = [&] {
+        const std::vector two{make("orders"), make("letters")};
+        const auto limit = within(20s);
+        return kafka::shipment(how, source, two, limit).run();
+    };
+    ASSERT_TRUE(all_accepted(run())); // so that it knows the topics, and sends both at once
+    brokers.refuse_one_and_delay_the_next(message_too_large, 500ms);
+    EXPECT_THROW((void)run(), std::runtime_error); // the refused one is to be sent alone
+    EXPECT_TRUE(all_accepted(run()));              // after the report that was late
 }
 
 // Proves: TRN-02, TRN-04
