@@ -347,8 +347,10 @@ TEST_F(kafka_brokers, brokers_that_go_and_come_lose_nothing_and_keep_the_order_o
             const auto answers = way->publish(left, within(150ms));
             std::vector<transport_message> again;
             for (std::size_t i = 0; i < left.size(); ++i)
-                if (!answers[i].accepted())
+                if (!answers[i].accepted()) {
+                    EXPECT_FALSE(is_permanent(answers[i].why)) << answers[i].detail;
                     again.push_back(left[i]);
+                }
             left = std::move(again);
         }
         gone = round + 1;
