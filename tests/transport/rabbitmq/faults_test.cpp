@@ -15,6 +15,7 @@
 #include <latch>
 #include <mutex>
 #include <netdb.h>
+#include <stdexcept>
 #include <thread>
 
 namespace posthorn::test {
@@ -103,18 +104,22 @@ private:
     std::uint64_t seed_ = 0;
 };
 
+/// A key and its certificate in one file.
+std::string key_and_certificate(const checker::scratch_folder& folder)
+{
+    const auto in = "cd " + folder.file("").string() + " && ";
+    if (std::system((in + "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=broker "
+                          "-keyout key -out certificate 2>log && cat key certificate >both")
+                        .c_str()) != 0)
+        throw std::runtime_error(folder.read("log"));
+    return folder.file("both").string();
+}
+
 // Proves: TRN-04
 TEST_F(rabbitmq_faults, confirms_that_come_over_tls_in_one_piece_are_all_heard_at_once)
 {
     const checker::scratch_folder folder;
-    const auto pem = folder.file("broker.pem").string();
-    ASSERT_EQ(std::system(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=broker "
-                           "-keyout " +
-                           pem + ".key -out " + pem + ".crt 2>/dev/null && cat " + pem + ".key " +
-                           pem + ".crt >" + pem)
-                              .c_str()),
-              0);
-    const scripted_broker broker(pem);
+    const scripted_broker broker(key_and_certificate(folder));
     const auto way = open(broker, 100);
     auto answered = publish(way, 50);
     auto peer = broker.accept();
@@ -126,6 +131,22 @@ TEST_F(rabbitmq_faults, confirms_that_come_over_tls_in_one_piece_are_all_heard_a
         all.push_back(ack_frame(i));
     peer.say(all);
     expect_accepted(std::move(answered));
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, an_end_that_comes_over_tls_behind_a_confirm_is_heard_and_so_is_the_confirm)
+{
+    const checker::scratch_folder folder;
+    const scripted_broker broker(key_and_certificate(folder));
+    const auto way = open(broker);
+    auto answered = publish(way, 1);
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say_and_end({ack_frame(1)});
+    expect_accepted(std::move(answered));
+    peer.expect_end();
 }
 
 // Proves: TRN-02

@@ -155,6 +155,14 @@ void scripted_peer::say(const std::vector<std::string>& frames)
     send(tls_ ? tls_->encrypted() : all);
 }
 
+void scripted_peer::say_and_end(const std::vector<std::string>& frames)
+{
+    for (const auto& each : frames)
+        ::SSL_write(tls_->session.get(), each.data(), static_cast<int>(each.size()));
+    ::SSL_shutdown(tls_->session.get());
+    send(tls_->encrypted());
+}
+
 bool scripted_peer::fill()
 {
     await(socket_, POLLIN);

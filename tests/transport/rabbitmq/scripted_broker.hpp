@@ -58,6 +58,9 @@ public:
     /// All in one piece; with TLS, each in a record of its own.
     void say(const std::vector<std::string>& frames);
 
+    /// The same, and in the same piece that this is the end; with TLS alone.
+    void say_and_end(const std::vector<std::string>& frames);
+
     /// The client hears nothing more, and then that the connection is broken.
     void reset() { socket_.close_with_reset(); }
 
