@@ -276,9 +276,12 @@ TEST_F(kafka_brokers, closing_waits_for_what_is_being_published)
     const auto way = open();
     brokers.delay_produce(1, 1s);
     std::atomic<bool> accepted = false;
+    const auto start = std::chrono::steady_clock::now();
     std::jthread other([&] { accepted = all_accepted(way->publish(make_many(1))); });
     while (brokers.log({"orders"}).empty()) {}
     way->close();
+    EXPECT_GE(std::chrono::steady_clock::now() - start, 900ms); // not before the answer
+    other.join();
     EXPECT_TRUE(accepted);
 }
 
