@@ -336,6 +336,7 @@ void publisher::replace_channel(wire& on)
     (void)window_.drain(); // numbers start again
     ready_ = false;
     renewing_ = true;
+    failure_ = "the broker has not closed the channel that is to be replaced";
     on.put(
         messages_channel, AMQP_CHANNEL_CLOSE_METHOD,
         amqp_channel_close_t{.reply_code = 200, .reply_text = {}, .class_id = 0, .method_id = 0});
