@@ -52,6 +52,8 @@ struct kafka_options {
     /// over.
     duration linger = std::chrono::milliseconds{5};
 
+    duration publish_within = std::chrono::seconds{30}; ///< for calls without a time limit
+
     kafka_settings settings = {};
 };
 
