@@ -59,9 +59,10 @@ bool nats_connection::publish(const std::string& subject, const std::string& rep
     return status == NATS_OK;
 }
 
-bool nats_connection::answers_within(std::chrono::milliseconds length)
+bool nats_connection::answers_within(duration length)
 {
-    return natsConnection_FlushTimeout(of_, length.count()) == NATS_OK;
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(length);
+    return natsConnection_FlushTimeout(of_, limit.count()) == NATS_OK;
 }
 
 std::size_t nats_connection::payload_bytes_max() const

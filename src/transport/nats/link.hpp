@@ -51,7 +51,7 @@ public:
     }
 
     /// Whether the server is there, by asking it.
-    [[nodiscard]] bool answers_within(std::chrono::milliseconds length);
+    [[nodiscard]] bool answers_within(duration length);
 
     /// Where answers come to: this and one more part.
     [[nodiscard]] const std::string& inbox() const noexcept { return inbox_; }
