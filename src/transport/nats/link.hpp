@@ -10,6 +10,7 @@
 #include <nats/nats.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -107,9 +108,14 @@ private:
     void tell_problem(const std::string& what);
     void called_last(); ///< by a part of libnats
 
+    template <typename Function>
+    void guarded(Function what) noexcept;
+    void log_mistake(std::string_view what) noexcept;
+
     environment surroundings_;
     nats_listener& listener_;
     std::string shown_as_;
+    std::chrono::milliseconds send_within_; // else the connection ends
     nats_options_handle options_;
     wake_up wake_;
     growing_pause pause_;

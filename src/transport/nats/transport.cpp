@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t usual_payload_bytes_max = std::size_t{1} << 20U; // of a server
 constexpr std::size_t headers_bytes_reserved = std::size_t{8} << 10U;
 constexpr auto end_look = 20ms; // until one that has ended is noticed
+constexpr auto replace_what_is_no_text = nlohmann::json::error_handler_t::replace;
 constexpr std::size_t burst_max = 256; // so many are made before anybody else gets the lock
 
 // What the protocol cannot carry unchanged: lines end a header, and blanks around it are lost.
@@ -412,7 +413,7 @@ private:
         const nlohmann::json question{{"subject", subject_of(mine.of->what[mine.which])}};
         (void)connection_->publish(streams_question_,
                                    fmt::format("{}{}-{}", connection_->inbox(), at, mine.turn),
-                                   question.dump());
+                                   question.dump(-1, ' ', false, replace_what_is_no_text));
     }
 
     void on_error(const std::string& text) override
