@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Webhooks, there and back: what is sent to an endpoint of the daemon, signed, is stored and handled
 # once; a reload changes who may send while nothing is lost.
-# Proves: OPS-03
+# Proves: OPS-03, INB-05, F7
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 sender=sqlite:$scratch/sender.db
 expect 0 init "$url"

@@ -323,6 +323,7 @@ TEST_F(redis_feed_of, a_wait_ends_with_its_time_its_stop_and_the_feed)
     EXPECT_TRUE(from->receive(1, {}).empty());
 }
 
+// Proves: INB-05
 TEST_F(redis_feed_of, many_come_in_their_order)
 {
     for (int i = 0; i < 1'000; ++i)
@@ -338,6 +339,7 @@ TEST_F(redis_feed_of, many_come_in_their_order)
     EXPECT_EQ(pending(), "0");
 }
 
+// Proves: F21
 TEST_F(redis_feed_of, options_that_make_no_sense_are_refused)
 {
     const auto problem = [](redis_feed_options how) -> std::string {
