@@ -238,7 +238,7 @@ private:
 
     void write(const transport_message& message)
     {
-        const auto fields = envelope_of(message, no_attributes, how_.source);
+        const auto fields = envelope_of(message, no_attributes, {});
         commands_.begin(5 + fields.size() * 2 + (how_.create_streams ? 0U : 1U) +
                         (how_.entries_max ? 3U : 0U));
         commands_.add("XADD");
