@@ -10,6 +10,7 @@
 #pragma once
 
 #include <posthorn/delivery.hpp>
+#include <posthorn/environment.hpp>
 #include <posthorn/message_type.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
@@ -181,6 +182,9 @@ public:
             slot = std::make_shared<Service>(arguments...);
         return std::static_pointer_cast<Service>(slot);
     }
+
+    /// Where the worker's log lines go.
+    [[nodiscard]] virtual const log_sink& log() const = 0;
 
 protected:
     virtual std::shared_ptr<void>& find(const char* name) = 0;

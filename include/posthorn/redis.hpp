@@ -48,7 +48,6 @@ struct redis_options {
     duration publish_within = std::chrono::seconds{30}; ///< for calls without a time limit
 
     std::string client_name = "posthorn"; ///< in Redis' list of clients
-    std::string source = "posthorn";      ///< who sends, for protocols that say so
 };
 
 /// Connects when it is first used.

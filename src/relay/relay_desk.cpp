@@ -1,7 +1,10 @@
 // Batches out, answers in.
 #include "relay/relay_desk.hpp"
 
+#include "relay/diary.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -22,8 +25,10 @@ constexpr std::size_t batch_limit = 1'000;
 // A worker hands over a claim message by message: those that follow at once share a batch.
 constexpr auto gather_step = 100us;
 
-// How often it looks for messages that are not to wait any longer.
-constexpr duration look_every = 50ms;
+// How often it looks for messages that are not to wait any longer. A look is also all the time that
+// a transport has to find out whether the other side is there, which may be far away.
+constexpr duration first_look = 50ms;
+constexpr duration longest_look = 1s;
 
 monotonic_time in(duration length)
 {
@@ -46,9 +51,10 @@ void give_back(std::vector<letter> what)
 
 class relay_desk::back_room {
 public:
-    explicit back_room(std::shared_ptr<transport> to)
+    back_room(std::shared_ptr<transport> to, log_sink log)
         : to_(std::move(to)),
-          batch_max_(std::clamp<std::size_t>(to_->capabilities().batch_max, 1, batch_limit))
+          batch_max_(std::clamp<std::size_t>(to_->capabilities().batch_max, 1, batch_limit)),
+          diary_(to_->name(), std::move(log))
     {}
 
     void send(letter what);
@@ -66,6 +72,8 @@ private:
 
     const std::shared_ptr<transport> to_; // shared with whoever else publishes to it
     const std::size_t batch_max_;
+    transport_diary diary_;
+    std::atomic<int> publishing_ = 0;
 
     std::mutex mutex_;
     std::condition_variable_any changed_;
@@ -73,8 +81,8 @@ private:
     std::size_t last_size_ = 0; ///< of the batch before: what comes next is about as many
 };
 
-relay_desk::relay_desk(std::shared_ptr<transport> to)
-    : room_(std::make_shared<back_room>(std::move(to)))
+relay_desk::relay_desk(std::shared_ptr<transport> to, log_sink log)
+    : room_(std::make_shared<back_room>(std::move(to), std::move(log)))
 {
     for (std::size_t i = 0; i < publishers; ++i)
         threads_.emplace_back([room = room_](const std::stop_token& stop) { room->work(stop); });
@@ -151,16 +159,22 @@ std::vector<letter> relay_desk::back_room::next_batch(const std::stop_token& sto
 // False: there is nothing to send any more.
 bool relay_desk::back_room::wait_for_other_side(const std::stop_token& stop)
 {
-    for (;;) {
-        const auto look_at = in(look_every);
-        if (to_->wait_until_ready({.until = look_at, .stop = stop}))
+    auto away_since = in({});
+    for (auto look = first_look;; look = std::min(look * 2, longest_look)) {
+        const auto look_at = in(look);
+        if (to_->wait_until_ready({.until = look_at, .stop = stop})) {
+            diary_.note_presence();
             return true;
+        }
         give_back(take_unwanted());
         const std::lock_guard guard(mutex_);
         if (stop.stop_requested() || waiting_.empty())
             return false;
         if (in({}) < look_at) // it did not even wait: it is closed, and says so to whoever sends
             return true;
+        if (publishing_ > 0) // it may be busy with the batch before
+            away_since = in({});
+        diary_.note_absence(in({}) - away_since);
     }
 }
 
@@ -202,11 +216,15 @@ void relay_desk::back_room::publish(std::vector<letter> batch, const std::stop_t
     }
     std::vector<publish_answer> answers;
     std::exception_ptr thrown;
+    ++publishing_;
     try {
         answers = to_->publish(messages, {.until = in(limit), .stop = stop});
     } catch (...) { // a bug of the transport, and no reason to lose a message
         thrown = std::current_exception();
     }
+    --publishing_;
+    if (!stop.stop_requested()) // else it was told to give up
+        diary_.note_answers(answers, in({}));
     for (std::size_t i = 0; i < batch.size(); ++i)
         if (i < answers.size())
             batch[i].ended(outcome_of(answers[i], batch[i].pause));

@@ -1,6 +1,7 @@
 // Where messages for one transport wait for each other, so that they travel together.
 #pragma once
 
+#include <posthorn/environment.hpp>
 #include <posthorn/handler.hpp>
 #include <posthorn/transport.hpp>
 
@@ -29,7 +30,8 @@ struct letter {
 /// Threads: safe to use from any.
 class relay_desk {
 public:
-    explicit relay_desk(std::shared_ptr<transport> to);
+    /// `log` hears what goes wrong there, and when it goes well again.
+    explicit relay_desk(std::shared_ptr<transport> to, log_sink log = {});
     relay_desk(const relay_desk&) = delete;
     relay_desk& operator=(const relay_desk&) = delete;
     ~relay_desk();
@@ -46,12 +48,12 @@ private:
 /// The desks of a worker, one for each transport.
 class relay_desks {
 public:
-    std::shared_ptr<relay_desk> of(const std::shared_ptr<transport>& which)
+    std::shared_ptr<relay_desk> of(const std::shared_ptr<transport>& which, const log_sink& log)
     {
         const std::lock_guard guard(mutex_);
         auto& desk = desks_[which.get()];
         if (!desk)
-            desk = std::make_shared<relay_desk>(which);
+            desk = std::make_shared<relay_desk>(which, log);
         return desk;
     }
 

@@ -41,7 +41,7 @@ namespace runtime {
 
 any_handler::asynchronous make_relay(relay_to rule, shared_services& services)
 {
-    auto desk = services.get<relay_desks>()->of(rule.to());
+    auto desk = services.get<relay_desks>()->of(rule.to(), services.log());
     return [desk, how = rule.how()](const delivery_view& which, any_handler::ended ended) {
         transport_message message;
         try {

@@ -58,10 +58,16 @@ serving_options checked(serving_options how)
 }
 
 class services_by_name final : public runtime::shared_services {
+public:
+    explicit services_by_name(log_sink log) : log_(std::move(log)) {}
+
+    [[nodiscard]] const log_sink& log() const override { return log_; }
+
 protected:
     std::shared_ptr<void>& find(const char* name) override { return services_[name]; }
 
 private:
+    log_sink log_;
     std::map<std::string, std::shared_ptr<void>, std::less<>> services_;
 };
 
@@ -72,6 +78,7 @@ struct worker::state {
         : options(std::make_shared<const worker_options>(checked(std::move(how)))),
           serving(checked(std::move(among))),
           provider(std::move(where)),
+          services(provider.environment().log),
           who(owner::create(options->name, *provider.environment().random))
     {
         table->add_built_in(join_wait_topic, {runtime::any_handler::transactional(

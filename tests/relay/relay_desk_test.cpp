@@ -5,10 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 
 namespace posthorn::runtime {
 namespace {
+
+using namespace std::chrono_literals;
 
 // Proves: TRN-01, I21
 TEST(relay_desks, may_end_on_a_thread_of_their_own)
@@ -35,6 +40,51 @@ TEST(relay_desks, may_end_on_a_thread_of_their_own)
     desk.reset();
     let_go.set_value();
     EXPECT_NE(told.get_future().get(), std::this_thread::get_id());
+}
+
+// Far away, or slow: it needs its time to find out whether the other side is there.
+class slow_to_find final : public transport {
+public:
+    using transport::close;
+    using transport::publish;
+
+    std::vector<publish_answer> publish(std::span<const transport_message> what,
+                                        const time_limit& /*how_long*/) override
+    {
+        return std::vector(what.size(), publish_answer::yes());
+    }
+
+    bool wait_until_ready(const time_limit& how_long) override
+    {
+        const auto found_at = std::chrono::steady_clock::now() + 400ms;
+        const auto until = std::chrono::steady_clock::time_point(*how_long.until);
+        std::unique_lock lock(mutex_);
+        changed_.wait_until(lock, how_long.stop, std::min(found_at, until), [] { return false; });
+        return found_at <= until;
+    }
+
+    void close(const time_limit& /*how_long*/) override {}
+    transport_capabilities capabilities() const override { return {}; }
+    std::string name() const override { return "slow"; }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+};
+
+// Proves: TRN-02
+TEST(relay_desks, give_a_transport_more_and_more_time_to_find_the_other_side)
+{
+    std::promise<outcome> told;
+    relay_desk desk(std::make_shared<slow_to_find>());
+    desk.send({.message = {},
+               .of = delivery_view(std::make_shared<running_delivery>()),
+               .ended = [&](const any_handler::end& said) { told.set_value(std::get<0>(said)); },
+               .pause = {},
+               .answer_within = std::chrono::seconds{30}});
+    auto said = told.get_future();
+    ASSERT_EQ(said.wait_for(20s), std::future_status::ready);
+    EXPECT_EQ(said.get().verdict, outcome::kind::done);
 }
 
 } // namespace

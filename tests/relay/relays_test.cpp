@@ -217,6 +217,21 @@ TEST_P(relays, to_a_closed_transport_keep_the_message)
     EXPECT_EQ(look(id).attempts, 0);
 }
 
+// Proves: TRN-02
+TEST_P(relays, tell_the_log_once_what_keeps_messages_from_leaving)
+{
+    broker_->begin(fault::silence);
+    const auto id = add_numbered(7'654'321);
+    auto one = relay({.pause = 0s});
+    background running(one);
+    ASSERT_TRUE(eventually([&] { return one.status().so_far.released > 3; }));
+    broker_->end(fault::silence);
+    ASSERT_TRUE(eventually_done(id));
+    running.end();
+    EXPECT_EQ(logged("nobody says what became of messages"), 1U);
+    EXPECT_EQ(logged("7654321"), 0U) << "a payload is nobody's business";
+}
+
 CONFORMANCE_SUITE(relays);
 
 } // namespace

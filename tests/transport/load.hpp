@@ -5,6 +5,8 @@
 #include <posthorn/id.hpp>
 #include <posthorn/transport.hpp>
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -73,6 +75,10 @@ private:
                            std::chrono::steady_clock::now() + std::chrono::seconds{5})});
             std::vector<transport_message> rest;
             const std::lock_guard lock(mutex_);
+            for (const auto& each : answers)
+                EXPECT_FALSE(each.verdict == publish_answer::kind::refused &&
+                             is_permanent(each.why))
+                    << "a crash is no reason to refuse for good: " << each.detail;
             for (std::size_t i = 0; i < open.size(); ++i)
                 (answers[i].accepted() ? accepted_ : rest).push_back(std::move(open[i]));
             open = std::move(rest);

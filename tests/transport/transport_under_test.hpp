@@ -4,6 +4,7 @@
 
 #include <posthorn/transport.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,6 +36,10 @@ public:
 
     virtual void begin(fault which) = 0;
     virtual void end(fault which) = 0;
+
+    /// Breaks the connections, and lets all bytes of those that follow take so long each way.
+    /// False: there is no way between us.
+    virtual bool move_away(std::chrono::milliseconds /*each_way*/) { return false; }
 };
 
 struct transport_kind {

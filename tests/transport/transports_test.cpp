@@ -349,6 +349,23 @@ TEST_P(transports, a_stop_request_ends_every_wait)
     way().close({.stop = told.get_token()});
 }
 
+// Proves: TRN-02
+TEST_P(transports, short_looks_are_enough_for_a_side_that_is_far_away)
+{
+    behind().listen("orders");
+    if (!behind().move_away(40ms))
+        GTEST_SKIP() << "there is no way between this transport and the other side";
+    for (int i = 0; i < 3; ++i) {
+        const auto until = std::chrono::steady_clock::now() + 20s;
+        bool ready = false;
+        while (!ready && std::chrono::steady_clock::now() < until)
+            ready = way().wait_until_ready({.until = soon(50ms)}); // as a relay does
+        ASSERT_TRUE(ready) << "look " << i;
+        EXPECT_TRUE(send(make("orders", std::to_string(i))).accepted());
+    }
+    EXPECT_EQ(behind().arrived(3).size(), 3U);
+}
+
 INSTANTIATE_TEST_SUITE_P(kinds, transports, ::testing::ValuesIn(transport_kinds()),
                          [](const auto& each) { return each.param.name; });
 

@@ -26,7 +26,6 @@ transport_opener redis_transport(section& from, const secret_url& url)
     take(options.connect_within, from.time("connect_within", 1ms));
     take(options.reply_within, from.time("reply_within", 1ms));
     take(options.client_name, from.text("client_name"));
-    take(options.source, from.text("source"));
     return [options](const environment& world) { return open_redis(options, world); };
 }
 

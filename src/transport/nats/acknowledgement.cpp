@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace posthorn::transports {
@@ -27,20 +29,38 @@ constexpr std::array known_codes{
     std::pair{10076, refusal::unavailable}, // nor at all
 };
 
+// Whoever may publish to our inbox can send anything, so nothing here may throw because of what
+// kind a value is.
+std::string description_in(const nlohmann::json& error)
+{
+    const auto found = error.find("description");
+    return found != error.end() && found->is_string() ? found->get<std::string>()
+                                                      : "no reason given";
+}
+
+publish_answer answer_of_a_stranger(std::string_view subject)
+{
+    return publish_answer::no_answer(
+        fmt::format("subject '{}': somebody answered who is no stream", subject));
+}
+
 publish_answer refused_by(const nlohmann::json& error, std::string_view subject)
 {
-    const auto code = error.value("err_code", 0);
+    const auto number = error.find("err_code");
+    if (number != error.end() && !number->is_number_integer())
+        return answer_of_a_stranger(subject);
+    const auto code = number == error.end() ? 0 : number->get<std::int64_t>();
     const auto* found = std::ranges::find(known_codes, code, &std::pair<int, refusal>::first);
-    return publish_answer::no(found == known_codes.end() ? refusal::rejected : found->second,
-                              fmt::format("subject '{}': {} ({})", subject,
-                                          error.value("description", "no reason given"), code));
+    return publish_answer::no(
+        found == known_codes.end() ? refusal::rejected : found->second,
+        fmt::format("subject '{}': {} ({})", subject, description_in(error), code));
 }
 
 } // namespace
 
 publish_answer nats_answer(std::string_view json, std::string_view subject)
 {
-    const bool is_usual = json.starts_with(R"({"stream":)");
+    const bool is_usual = json.starts_with(R"({"stream":")");
     if (is_usual && json.find(R"("error")") == std::string_view::npos) {
         auto answer = publish_answer::yes();
         const auto at = json.find(R"("duplicate")");
@@ -50,15 +70,14 @@ publish_answer nats_answer(std::string_view json, std::string_view subject)
     }
     const auto read = nlohmann::json::parse(json, nullptr, false);
     if (!read.is_object())
-        return publish_answer::no_answer(
-            fmt::format("subject '{}': somebody answered who is no stream", subject));
+        return answer_of_a_stranger(subject);
     if (const auto error = read.find("error"); error != read.end() && error->is_object())
         return refused_by(*error, subject);
-    if (!read.contains("stream"))
-        return publish_answer::no_answer(
-            fmt::format("subject '{}': somebody answered who is no stream", subject));
+    if (const auto stream = read.find("stream"); stream == read.end() || !stream->is_string())
+        return answer_of_a_stranger(subject);
     auto answer = publish_answer::yes();
-    answer.duplicate = read.value("duplicate", false);
+    const auto duplicate = read.find("duplicate");
+    answer.duplicate = duplicate != read.end() && *duplicate == true;
     return answer;
 }
 
@@ -74,7 +93,7 @@ publish_answer nats_answer_about_streams(std::string_view json, std::string_view
         return publish_answer::no(
             refusal::unavailable,
             fmt::format("nobody answers for the subject '{}', and JetStream says: {}", subject,
-                        error->value("description", "no reason given")));
+                        description_in(*error)));
     const auto streams = read.find("streams");
     if (streams != read.end() && streams->is_array() && !streams->empty())
         return publish_answer::no(

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <utility>
 
 namespace posthorn::transports {
@@ -20,6 +24,14 @@ std::string last_problem(natsStatus status)
     natsStatus last = NATS_OK;
     const char* text = nats_GetLastError(&last);
     return text == nullptr || *text == '\0' ? natsStatus_GetText(status) : text;
+}
+
+// With TLS libnats waits until the socket takes what it has to write, with its lock held and
+// without an end. So the system ends a connection whose bytes nobody takes.
+void limit_sending(int socket, std::chrono::milliseconds length)
+{
+    const auto limit = static_cast<unsigned int>(length.count());
+    ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
 }
 
 } // namespace
@@ -59,9 +71,10 @@ bool nats_connection::publish(const std::string& subject, const std::string& rep
     return status == NATS_OK;
 }
 
-bool nats_connection::answers_within(std::chrono::milliseconds length)
+bool nats_connection::answers_within(duration length)
 {
-    return natsConnection_FlushTimeout(of_, length.count()) == NATS_OK;
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(length);
+    return natsConnection_FlushTimeout(of_, limit.count()) == NATS_OK;
 }
 
 std::size_t nats_connection::payload_bytes_max() const
@@ -74,6 +87,7 @@ nats_link::nats_link(const nats_settings& settings, const environment& surroundi
     : surroundings_(surroundings),
       listener_(listener),
       shown_as_("the NATS server " + settings.shown()),
+      send_within_(std::chrono::ceil<std::chrono::milliseconds>(2 * settings.ping_every)),
       options_(options_from(settings)),
       pause_(surroundings.random, first_rest, longest_rest)
 {
@@ -81,7 +95,8 @@ nats_link::nats_link(const nats_settings& settings, const environment& surroundi
     natsOptions_SetErrorHandler(
         options_.get(),
         [](natsConnection*, natsSubscription*, natsStatus status, void* self) {
-            static_cast<nats_link*>(self)->listener_.on_error(last_problem(status));
+            auto& link = *static_cast<nats_link*>(self);
+            link.guarded([&] { link.listener_.on_error(last_problem(status)); });
         },
         this);
     natsOptions_SetClosedCB(
@@ -93,6 +108,31 @@ nats_link::nats_link(const nats_settings& settings, const environment& surroundi
 nats_link::~nats_link()
 {
     stop();
+}
+
+// Nothing may be thrown through libnats, which is written in C: it would end the process. What
+// somebody else has sent us is no reason for that.
+template <typename Function>
+void nats_link::guarded(Function what) noexcept
+{
+    try {
+        what();
+    } catch (const std::exception& thrown) {
+        log_mistake(thrown.what());
+    } catch (...) {
+        log_mistake("something unknown was thrown");
+    }
+}
+
+void nats_link::log_mistake(std::string_view what) noexcept
+{
+    try {
+        if (surroundings_.log)
+            surroundings_.log(
+                log_level::error,
+                fmt::format("{}: what it sent was not understood: {}", shown_as_, what));
+    } catch (...) { // a log that does not work, and nobody who could be told
+    }
 }
 
 void nats_link::ask_to_stop()
@@ -120,6 +160,7 @@ natsStatus nats_link::attach(void** user, void* loop, natsConnection* /*of*/, na
     *user = loop;
     self.wants_write_ = false;
     self.socket_ = socket;
+    limit_sending(socket, self.send_within_);
     return NATS_OK;
 }
 
@@ -201,7 +242,8 @@ nats_subscription nats_link::listen(nats_connection& connection)
         &made, connection.handle(), all.c_str(),
         [](natsConnection*, natsSubscription*, natsMsg* message, void* self) {
             const nats_message held(message);
-            static_cast<nats_link*>(self)->listener_.on_message(*message);
+            auto& link = *static_cast<nats_link*>(self);
+            link.guarded([&] { link.listener_.on_message(*message); });
         },
         this);
     nats_subscription result(made);

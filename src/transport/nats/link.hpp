@@ -10,6 +10,7 @@
 #include <nats/nats.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -51,7 +52,7 @@ public:
     }
 
     /// Whether the server is there, by asking it.
-    [[nodiscard]] bool answers_within(std::chrono::milliseconds length);
+    [[nodiscard]] bool answers_within(duration length);
 
     /// Where answers come to: this and one more part.
     [[nodiscard]] const std::string& inbox() const noexcept { return inbox_; }
@@ -107,9 +108,14 @@ private:
     void tell_problem(const std::string& what);
     void called_last(); ///< by a part of libnats
 
+    template <typename Function>
+    void guarded(Function what) noexcept;
+    void log_mistake(std::string_view what) noexcept;
+
     environment surroundings_;
     nats_listener& listener_;
     std::string shown_as_;
+    std::chrono::milliseconds send_within_; // else the connection ends
     nats_options_handle options_;
     wake_up wake_;
     growing_pause pause_;

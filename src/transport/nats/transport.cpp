@@ -26,7 +26,8 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t usual_payload_bytes_max = std::size_t{1} << 20U; // of a server
 constexpr std::size_t headers_bytes_reserved = std::size_t{8} << 10U;
-constexpr auto answer_look = 20ms;     // between looks whether the call is over
+constexpr auto end_look = 20ms; // until one that has ended is noticed
+constexpr auto replace_what_is_no_text = nlohmann::json::error_handler_t::replace;
 constexpr std::size_t burst_max = 256; // so many are made before anybody else gets the lock
 
 // What the protocol cannot carry unchanged: lines end a header, and blanks around it are lost.
@@ -59,6 +60,7 @@ public:
     {
         for (auto i = places_.size(); i > 0; --i)
             free_.push_back(i - 1);
+        asker_ = std::jthread([this](const std::stop_token& stop) { ask_when_wanted(stop); });
         link_ =
             std::make_unique<nats_link>(settings, surroundings, static_cast<nats_listener&>(*this));
     }
@@ -91,27 +93,20 @@ public:
         return std::move(now.messages).answers();
     }
 
+    // The answer to a question that was under way before counts as well: a call may end sooner than
+    // any answer can come from far away.
     bool wait_until_ready(const time_limit& how_long) override
     {
         const allowance allowed(how_long, std::chrono::hours{24 * 365});
         std::unique_lock lock(mutex_);
-        while (!closed_ && !allowed.is_over()) {
-            const auto connection = connection_;
-            if (connection != nullptr) {
-                lock.unlock();
-                const auto answers = connection->answers_within(answer_look);
-                lock.lock();
-                if (answers && connection == connection_)
-                    return !closed_;
-            }
-            // One that has ended is noticed soon.
-            changed_.wait_until(lock, allowed.stop,
-                                connection == nullptr
-                                    ? allowed.until
-                                    : std::min(allowed.until, steady_clock::now() + answer_look),
-                                [&] { return closed_ || connection_ != connection; });
+        const auto before = answers_;
+        while (!closed_ && !allowed.is_over() && answers_ == before) {
+            is_asked_ = true;
+            changed_.notify_all();
+            changed_.wait_until(lock, allowed.stop, allowed.until,
+                                [&] { return closed_ || answers_ != before; });
         }
-        return false;
+        return !closed_ && answers_ != before;
     }
 
     void close(const time_limit& how_long) override
@@ -185,6 +180,26 @@ private:
     [[nodiscard]] std::string subject_of(const transport_message& message) const
     {
         return how_.prefix + (message.destination.empty() ? message.topic : message.destination);
+    }
+
+    // Whoever asks libnats whether the server is there has to stay until it answers, so this has a
+    // thread of its own. A user who may publish nowhere else may still send a PING.
+    void ask_when_wanted(const std::stop_token& stop)
+    {
+        std::unique_lock lock(mutex_);
+        while (changed_.wait(lock, stop, [&] { return is_asked_ && connection_ != nullptr; })) {
+            const auto connection = connection_;
+            lock.unlock();
+            const bool answers = connection->answers_within(how_.ack_within);
+            lock.lock();
+            if (answers && connection == connection_) {
+                is_asked_ = false;
+                ++answers_;
+                changed_.notify_all();
+            } else {
+                changed_.wait_for(lock, stop, end_look, [&] { return connection_ != connection; });
+            }
+        }
     }
 
     void run(flight& now, const allowance& allowed, std::unique_lock<std::mutex>& lock)
@@ -268,8 +283,8 @@ private:
         const auto sent_at = steady_clock::now();
         for (auto& each : burst) {
             auto& mine = places_[each.at];
-            if (mine.of != &now || mine.turn != each.turn)
-                continue; // answered meanwhile
+            if (mine.of != &now || mine.which != each.which)
+                continue; // answered meanwhile; its turn tells less, which may ask for streams
             if (!each.answer.accepted())
                 settle(each.at, std::move(each.answer));
             else if (connection_ != connection)
@@ -398,7 +413,7 @@ private:
         const nlohmann::json question{{"subject", subject_of(mine.of->what[mine.which])}};
         (void)connection_->publish(streams_question_,
                                    fmt::format("{}{}-{}", connection_->inbox(), at, mine.turn),
-                                   question.dump());
+                                   question.dump(-1, ' ', false, replace_what_is_no_text));
     }
 
     void on_error(const std::string& text) override
@@ -434,9 +449,12 @@ private:
     std::vector<place> places_;
     std::vector<std::size_t> free_;
     int publishing_ = 0;
+    bool is_asked_ = false;     // somebody wants to know whether the server is there
+    std::uint64_t answers_ = 0; // of the server, to that
     bool closed_ = false;
     bool stopping_ = false;
 
+    std::jthread asker_;              // ends after the link: an end of the connection answers it
     std::unique_ptr<nats_link> link_; // last: its thread uses everything above
 };
 

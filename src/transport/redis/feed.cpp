@@ -2,6 +2,7 @@
 // consumer's name, so an interruption changes nothing: what we hold stays ours, and what got lost
 // on the way is found again there.
 #include "transport/envelope.hpp"
+#include "transport/redis/answers.hpp"
 #include "transport/redis/link.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/redis.hpp>
@@ -56,9 +57,7 @@ public:
             if (allowed.is_over())
                 break;
             if (!reading_.is_open()) {
-                question_ = question::none;
-                history_from_ = "0-0"; // a reply with entries may be lost
-                group_is_known_ = false;
+                begin_again();
                 if (!reading_.open(allowed, [this] { return closed_.load(); }))
                     continue;
             }
@@ -89,10 +88,11 @@ public:
     void refuse(std::span<const std::uint64_t> tickets, const std::string& reason) override
     {
         for (const auto each : tickets)
-            if (auto id = taken_back(each); !id.empty() && !moved_away(id, reason))
+            if (auto id = taken_back(each); !id.empty() && !is_kept_elsewhere(id, reason))
                 resting_.emplace(steady_clock::now() + 1s, std::move(id));
             else if (!id.empty())
-                held_.erase(id);
+                owed_.push_back(std::move(id));
+        pay();
     }
 
     void close() override
@@ -107,6 +107,23 @@ public:
 private:
     enum class question { none, group, history, rested, abandoned, fresh };
 
+    // The connection is lost, and with it perhaps a reply with entries.
+    void begin_again()
+    {
+        if (std::exchange(question_, question::none) == question::rested)
+            rest_again(steady_clock::now());
+        history_from_ = "0-0";
+        group_is_known_ = false;
+    }
+
+    // Those that were asked for and did not come: the history leaves them out, since we hold them.
+    void rest_again(steady_time until)
+    {
+        for (auto& each : asked_for_)
+            resting_.emplace(until, std::move(each));
+        asked_for_.clear();
+    }
+
     // Sends the next question that makes sense. False: there is none now, and time has passed.
     bool ask(std::size_t at_most, const allowance& allowed)
     {
@@ -116,7 +133,9 @@ private:
             return false;
         }
         if (!owed_.empty())
-            pay();
+            pay({.until = std::chrono::time_point_cast<duration>(
+                     std::min(allowed.until, now + how_.reply_within)),
+                 .stop = allowed.stop});
         const auto count = std::to_string(at_most);
         redis_commands what;
         if (!group_is_known_ && how_.create_group) {
@@ -213,8 +232,7 @@ private:
     void take_error(question asked, std::string_view text)
     {
         if (asked == question::rested)
-            for (const auto& each : asked_for_)
-                resting_.emplace(steady_clock::now() + 1s, each);
+            rest_again(steady_clock::now() + 1s);
         if (asked == question::group && text.starts_with("BUSYGROUP")) {
             group_is_known_ = true;
             return;
@@ -313,7 +331,7 @@ private:
     }
 
     // Acknowledges all that we owe. What fails is owed until it works: repeating it does no harm.
-    void pay()
+    void pay(const time_limit& how_long = {})
     {
         if (owed_.empty())
             return;
@@ -324,16 +342,18 @@ private:
         what.add(how_.group);
         for (const auto& each : owed_)
             what.add(each);
-        const auto replies = answers_to(what);
+        const auto replies = answers_to(what, how_long);
         if (replies.empty() || is_error(*replies.back()))
             return;
+        answer_problem_.clear();
         for (const auto& each : owed_)
             held_.erase(each);
         owed_.clear();
     }
 
-    // Both or neither: it is in the other stream, and off our hands.
-    bool moved_away(const std::string& id, const std::string& reason)
+    // Whether the other stream has it. Only then may it be acknowledged; if that fails it comes
+    // again, and is there twice.
+    bool is_kept_elsewhere(const std::string& id, const std::string& reason)
     {
         redis_commands what;
         const auto found = answers_to(what.command({"XRANGE", how_.stream, id, id}));
@@ -343,7 +363,6 @@ private:
         if (const auto& all = *found.back(); all.elements == 1 && all.element[0]->elements == 2)
             fields = all.element[0]->element[1];
         what.clear();
-        what.command({"MULTI"});
         what.begin(7 + (fields == nullptr ? 0 : fields->elements));
         what.add("XADD");
         what.add(how_.refused_stream);
@@ -354,28 +373,41 @@ private:
         what.add(reason);
         for (std::size_t i = 0; fields != nullptr && i < fields->elements; ++i)
             what.add(text_of(*fields->element[i]));
-        what.command({"XACK", how_.stream, how_.group, id}).command({"EXEC"});
         const auto replies = answers_to(what);
-        return !replies.empty() && replies.back()->type == REDIS_REPLY_ARRAY;
+        return !replies.empty() && !is_error(*replies.back());
     }
 
     // Empty: no connection, or it was lost on the way.
-    std::vector<redis_reply> answers_to(const redis_commands& what)
+    std::vector<redis_reply> answers_to(const redis_commands& what, const time_limit& limit = {})
     {
-        time_limit limit;
         const allowance allowed(limit, how_.reply_within);
-        while (answering_.is_open() && answering_.owed() > 0 && !allowed.is_over())
+        const std::stop_callback wake(limit.stop, [this] { answering_.wake().ring(); });
+        const auto is_over = [&] { return closed_ || allowed.is_over(); };
+        while (answering_.is_open() && answering_.owed() > 0 && !is_over())
             (void)answering_.next(allowed.until);
         if (!answering_.open(allowed, [this] { return closed_.load(); }))
             return {};
         answering_.send(what);
         std::vector<redis_reply> result;
-        while (result.size() < what.count() && answering_.is_open() && !allowed.is_over())
+        while (result.size() < what.count() && answering_.is_open() && !is_over())
             if (auto reply = answering_.next(allowed.until))
                 result.push_back(std::move(reply));
         if (result.size() < what.count())
             result.clear();
+        for (const auto& each : result)
+            if (is_error(*each))
+                take_error_of_answer(text_of(*each));
         return result;
+    }
+
+    // A server that has become a replica says no for ever: a connection made anew may lead
+    // elsewhere.
+    void take_error_of_answer(std::string_view text)
+    {
+        if (std::exchange(answer_problem_, std::string(text)) != text && log_)
+            log_(log_level::warning, fmt::format("{}: {}", name_, text));
+        if (speaks_of_server(text))
+            answering_.drop(std::string(text));
     }
 
     redis_feed_options how_;
@@ -392,6 +424,7 @@ private:
     std::string abandoned_from_ = "0-0";
     steady_time look_for_abandoned_at_{};
     std::string problem_;
+    std::string answer_problem_; ///< the latest that was told
 
     std::set<std::string> held_; ///< by id: all that must not be handed over once more
     std::deque<std::pair<std::string, fed_message>> waiting_; ///< for the next `receive`

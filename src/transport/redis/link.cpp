@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <system_error>
+#include <utility>
 
 namespace posthorn::transports {
 namespace {
@@ -78,50 +79,38 @@ redis_link::redis_link(redis_address where, const environment& surroundings, std
       pause_(surroundings.random, first_pause, longest_pause)
 {}
 
-void redis_link::try_to_open(const allowance& how_long)
+void redis_link::begin_to_open()
 {
-    const auto began = std::chrono::steady_clock::now();
-    const auto until = std::min(how_long.until, began + where_.connect_within);
+    opening_.emplace(attempt{.until = std::chrono::steady_clock::now() + where_.connect_within});
     context_.reset(redisConnectNonBlock(where_.host.c_str(), where_.port));
-    auto failure = std::string("there is no memory for a connection");
-    if (context_ != nullptr)
-        failure =
-            context_->err != 0 ? std::string(context_->errstr) : handshake(until, how_long.stop);
-    if (failure.empty()) {
-        pause_.start_over();
-        if (warned_ && surroundings_.log)
-            surroundings_.log(log_level::info, fmt::format("{} is back", shown_as_));
-        warned_ = false;
-        problem_.clear();
-        return;
-    }
-    // A call that had no time says nothing about the server.
-    const bool cut_short = how_long.is_over() && until == how_long.until;
-    context_.reset();
-    owed_ = 0;
-    output_.clear();
-    problem_ = failure;
-    resting_until_ = std::chrono::steady_clock::now() + pause_.next();
-    if (!warned_ && !cut_short && surroundings_.log)
-        surroundings_.log(log_level::warning,
-                          fmt::format("{} cannot be reached: {}", shown_as_, failure));
-    warned_ = warned_ || !cut_short;
+    if (context_ == nullptr)
+        fail_to_open("there is no memory for a connection");
+    else if (context_->err != 0)
+        fail_to_open(context_->errstr);
 }
 
-// Waits for the connection and says who we are. Returns: what went wrong.
-std::string redis_link::handshake(steady_time until, const std::stop_token& stop)
+// One step, or as much of it as there is time for.
+void redis_link::go_on_opening(steady_time until)
 {
-    const auto is_late = [&] {
-        return stop.stop_requested() || std::chrono::steady_clock::now() >= until;
-    };
-    while (wake_.wait(context_->fd, POLLOUT, until) == 0)
-        if (is_late())
-            return "no connection in time";
+    until = std::min(until, opening_->until);
+    if (opening_->greeted > 0)
+        take_greeting(until);
+    else if (wake_.wait(context_->fd, POLLOUT, until) != 0)
+        greet();
+    else if (std::chrono::steady_clock::now() >= opening_->until)
+        fail_to_open("no connection in time");
+}
+
+// The connection is there, or will never be: then says who we are.
+void redis_link::greet()
+{
     int failed = 0;
     socklen_t size = sizeof failed;
     ::getsockopt(context_->fd, SOL_SOCKET, SO_ERROR, &failed, &size);
-    if (failed != 0)
-        return std::error_code(failed, std::generic_category()).message();
+    if (failed != 0) {
+        fail_to_open(std::error_code(failed, std::generic_category()).message());
+        return;
+    }
     const int yes = 1;
     ::setsockopt(context_->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     ::setsockopt(context_->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
@@ -134,30 +123,67 @@ std::string redis_link::handshake(steady_time until, const std::stop_token& stop
         hello.command({"AUTH", where_.user, where_.password});
     else if (!where_.password.empty())
         hello.command({"AUTH", where_.password});
-    const auto naming = hello.count(); // may be forbidden to us, which is no harm
+    opening_->naming = hello.count();
     hello.command({"CLIENT", "SETNAME", where_.client_name});
     if (where_.database != 0)
         hello.command({"SELECT", std::to_string(where_.database)});
     hello.command({"PING"});
+    opening_->greeted = hello.count();
+    // Nobody may have looked for a while, which is not the server's fault.
+    opening_->until = std::chrono::steady_clock::now() + where_.connect_within;
     send(hello);
-    for (std::size_t i = 0; i < hello.count();) {
-        const auto reply = next(until);
-        if (!is_open())
-            return problem_;
-        if (reply == nullptr && is_late())
-            return "no answer in time";
-        if (reply == nullptr)
-            continue;
-        if (is_error(*reply) && i != naming)
-            return std::string(text_of(*reply));
-        ++i;
+}
+
+void redis_link::take_greeting(steady_time until)
+{
+    const auto reply = next(until);
+    if (!opening_)
+        return; // it broke
+    if (reply == nullptr) {
+        if (std::chrono::steady_clock::now() >= opening_->until)
+            fail_to_open("no answer in time");
+        return;
     }
-    return {};
+    const bool is_about_name = opening_->answered == opening_->naming;
+    if (is_error(*reply) && !is_about_name) { // a name may be forbidden to us, which is no harm
+        fail_to_open(std::string(text_of(*reply)));
+        return;
+    }
+    if (++opening_->answered < opening_->greeted)
+        return;
+    opening_.reset();
+    pause_.start_over();
+    if (std::exchange(warned_, false) && surroundings_.log)
+        surroundings_.log(log_level::info, fmt::format("{} is back", shown_as_));
+    problem_.clear();
+}
+
+void redis_link::fail_to_open(const std::string& why)
+{
+    forget_connection(why);
+    warn(fmt::format("{} cannot be reached: {}", shown_as_, problem_));
+}
+
+void redis_link::forget_connection(const std::string& why)
+{
+    problem_ = why.empty() ? "the connection is lost" : why;
+    context_.reset();
+    opening_.reset();
+    owed_ = 0;
+    output_.clear();
+    resting_until_ = std::chrono::steady_clock::now() + pause_.next();
+}
+
+// Once, until it is open again.
+void redis_link::warn(std::string_view words)
+{
+    if (!std::exchange(warned_, true) && surroundings_.log)
+        surroundings_.log(log_level::warning, words);
 }
 
 void redis_link::send(const redis_commands& what)
 {
-    if (!is_open() || what.count() == 0)
+    if (context_ == nullptr || what.count() == 0)
         return;
     if (owed_ == 0)
         heard_at_ = std::chrono::steady_clock::now();
@@ -199,7 +225,7 @@ bool redis_link::receive()
 
 redis_reply redis_link::next(steady_time until)
 {
-    while (is_open()) {
+    while (context_ != nullptr) {
         void* found = nullptr;
         if (redisGetReplyFromReader(context_.get(), &found) != REDIS_OK) {
             drop(context_->errstr);
@@ -227,20 +253,17 @@ redis_reply redis_link::next(steady_time until)
 
 void redis_link::drop(const std::string& why)
 {
-    if (!is_open())
+    if (opening_) {
+        fail_to_open(why);
         return;
-    problem_ = why.empty() ? "the connection is lost" : why;
+    }
+    if (context_ == nullptr)
+        return;
     // What is still in the kernel must not arrive later than what another connection sends.
     const linger at_once{1, 0};
     ::setsockopt(context_->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    context_.reset();
-    owed_ = 0;
-    output_.clear();
-    resting_until_ = std::chrono::steady_clock::now() + pause_.next();
-    if (!warned_ && surroundings_.log)
-        surroundings_.log(log_level::warning,
-                          fmt::format("the connection to {} is lost: {}", shown_as_, problem_));
-    warned_ = true;
+    forget_connection(why);
+    warn(fmt::format("the connection to {} is lost: {}", shown_as_, problem_));
 }
 
 } // namespace posthorn::transports

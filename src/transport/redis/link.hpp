@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -50,16 +51,19 @@ class redis_link {
 public:
     redis_link(redis_address where, const environment& surroundings, std::string shown_as);
 
-    [[nodiscard]] bool is_open() const noexcept { return context_ != nullptr; }
+    [[nodiscard]] bool is_open() const noexcept { return context_ != nullptr && !opening_; }
 
     /// Connects, and rests between attempts until it works. False: it is not open, because the time
-    /// is over or `enough` says so; `problem` tells why.
+    /// is over or `enough` says so; `problem` tells why. The next call takes up the attempt that is
+    /// under way: many short calls come as far as a long one.
     template <typename Enough>
     bool open(const allowance& how_long, Enough enough)
     {
         while (!is_open() && !how_long.is_over() && !enough()) {
-            if (std::chrono::steady_clock::now() >= resting_until_)
-                try_to_open(how_long);
+            if (opening_)
+                go_on_opening(how_long.until);
+            else if (std::chrono::steady_clock::now() >= resting_until_)
+                begin_to_open();
             else
                 (void)wake_.wait(-1, 0, std::min(how_long.until, resting_until_));
         }
@@ -85,8 +89,21 @@ private:
         void operator()(redisContext* which) const noexcept { redisFree(which); }
     };
 
-    void try_to_open(const allowance& how_long);
-    [[nodiscard]] std::string handshake(steady_time until, const std::stop_token& stop);
+    /// An attempt to connect, from the first packet until the server knows who we are.
+    struct attempt {
+        steady_time until;        ///< else it has failed
+        std::size_t greeted = 0;  ///< so many replies to our greeting must come; 0: not sent yet
+        std::size_t answered = 0; ///< of these
+        std::size_t naming = 0;   ///< which of them is about our name
+    };
+
+    void begin_to_open();
+    void go_on_opening(steady_time until);
+    void greet();
+    void take_greeting(steady_time until);
+    void fail_to_open(const std::string& why);
+    void forget_connection(const std::string& why);
+    void warn(std::string_view words);
     bool flush();
     bool receive();
 
@@ -95,6 +112,7 @@ private:
     std::string shown_as_;
     wake_up wake_;
     std::unique_ptr<redisContext, context_deleter> context_;
+    std::optional<attempt> opening_; ///< what the connection is for, until it is open
     growing_pause pause_;
     steady_time resting_until_{};
     steady_time heard_at_{}; ///< or began to wait for a reply

@@ -62,11 +62,7 @@ public:
         const turn mine(*this);
         const std::stop_callback wake(how_long.stop, [this] { link_.wake().ring(); });
         while (!allowed.is_over() && !is_closed()) {
-            if (!reach(allowed))
-                continue;
-            redis_commands ping;
-            link_.send(ping.command({"PING"}));
-            const auto reply = answer_of_one(allowed);
+            const auto reply = answer_to_ping(allowed);
             if (reply != nullptr && !is_error(*reply))
                 return true;
             if (reply != nullptr)
@@ -151,7 +147,31 @@ private:
             return false;
         while (link_.is_open() && link_.owed() > 0 && !allowed.is_over())
             (void)link_.next(allowed.until);
-        return link_.is_open() && link_.owed() == 0;
+        if (!link_.is_open() || link_.owed() > 0)
+            return false;
+        ping_is_owed_ = false;
+        return true;
+    }
+
+    // Also to one that an earlier call sent and had no time for: an answer from far away may take
+    // longer than any call. Empty: none has come yet.
+    redis_reply answer_to_ping(const allowance& allowed)
+    {
+        if (!link_.is_open() || !ping_is_owed_) {
+            if (!reach(allowed))
+                return nullptr;
+            redis_commands ping;
+            link_.send(ping.command({"PING"}));
+            ping_is_owed_ = true;
+        }
+        redis_reply reply;
+        while (link_.is_open() && link_.owed() > 0 && !allowed.is_over())
+            if (auto next = link_.next(allowed.until))
+                reply = std::move(next); // the last one is for the PING
+        if (!link_.is_open() || link_.owed() > 0)
+            return nullptr;
+        ping_is_owed_ = false;
+        return reply;
     }
 
     redis_reply answer_of_one(const allowance& allowed)
@@ -218,7 +238,7 @@ private:
 
     void write(const transport_message& message)
     {
-        const auto fields = envelope_of(message, no_attributes, how_.source);
+        const auto fields = envelope_of(message, no_attributes, {});
         commands_.begin(5 + fields.size() * 2 + (how_.create_streams ? 0U : 1U) +
                         (how_.entries_max ? 3U : 0U));
         commands_.add("XADD");
@@ -246,6 +266,10 @@ private:
 
     void take(flight& now, const redisReply& reply)
     {
+        if (now.sent.empty()) { // then none of its replies can be trusted
+            link_.drop("it replied to what nobody has asked");
+            return;
+        }
         const auto which = now.sent.front();
         now.sent.pop_front();
         if (reply.type == REDIS_REPLY_NIL) {
@@ -321,9 +345,10 @@ private:
 
     redis_options how_;
     std::string name_;
-    redis_link link_;         // whoever has the turn uses it
-    growing_pause pressed_;   // the same
-    redis_commands commands_; // the same
+    redis_link link_;           // whoever has the turn uses it
+    bool ping_is_owed_ = false; // the same: the last reply that this connection owes
+    growing_pause pressed_;     // the same
+    redis_commands commands_;   // the same
 
     std::mutex mutex_;
     std::condition_variable_any changed_;

@@ -1,5 +1,6 @@
 // What NATS alone can do to a message: permissions, limits of streams, crashes.
 #include "gate/tcp_gate.hpp"
+#include "transport/feed_steps.hpp"
 #include "transport/load.hpp"
 #include "transport/nats/jetstream.hpp"
 #include "transport/private_broker.hpp"
@@ -10,7 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <future>
 
 namespace posthorn::transports {
 namespace {
@@ -18,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using kind = publish_answer::kind;
 
@@ -144,7 +149,117 @@ TEST(nats_transport, a_full_stream_rejects_until_there_is_room)
     EXPECT_TRUE(answers[1].accepted());
     EXPECT_EQ(answers[2].why, refusal::rejected) << answers[2].detail;
     server.set_stream(stream, {stream + ".>"});
-    EXPECT_TRUE(nats->publish(std::span(some).last(1)).at(0).accepted());
+    const auto again = nats->publish(std::span(some).last(1)).at(0);
+    EXPECT_TRUE(again.accepted()) << again.detail;
+    EXPECT_FALSE(again.duplicate) << "its id was not remembered when it was rejected";
+    EXPECT_EQ(server.messages_in(stream), 3U);
+}
+
+// Proves: TRN-01
+TEST(nats_transport, headers_say_in_the_words_of_cloudevents_what_a_message_is)
+{
+    const auto stream = unique_name();
+    jetstream server(shared_nats_port());
+    server.set_stream(stream, {stream + ".>"});
+    const auto nats =
+        open_nats({.url = local(shared_nats_port()), .prefix = stream + ".", .source = "the shop"});
+    const auto what = numbered_message("orders.placed", 1, "customer 7");
+    ASSERT_TRUE(nats->publish({&what, 1}).at(0).accepted());
+    const auto got = server.headers_in(stream);
+    ASSERT_EQ(got.size(), 1U);
+    EXPECT_THAT(got.front(), IsSupersetOf(headers{{"ce-id", to_string(what.id)},
+                                                  {"ce-type", "orders.placed"},
+                                                  {"ce-source", "the shop"},
+                                                  {"ce-specversion", "1.0"},
+                                                  {"ce-partitionkey", "customer 7"},
+                                                  {"Nats-Msg-Id", to_string(what.id)}}));
+}
+
+// Proves: TRN-02
+TEST(nats_transport, whatever_strangers_answer_is_unknown_and_does_no_harm)
+{
+    const auto stream = unique_name();
+    jetstream server(shared_nats_port());
+    server.set_stream(stream, {stream + ".kept"});
+    const auto nats = open_nats({.url = local(shared_nats_port()), .prefix = stream + "."});
+    const std::vector<std::string> answers{R"({"error":{"err_code":"x"}})",
+                                           R"({"error":{"err_code":1.5}})",
+                                           R"({"error":"x"})",
+                                           R"({"stream":5})",
+                                           R"({"stream":null})",
+                                           "[1, 2]",
+                                           "hello",
+                                           "{\"error\":\"\xff\"}",
+                                           "{"};
+    std::vector<transport_message> some;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+        const auto topic = fmt::format("strange.{}", i);
+        server.answer_as_a_stranger(stream + "." + topic, answers[i]);
+        some.push_back(numbered_message(topic, static_cast<int>(i)));
+    }
+    some.push_back(numbered_message("kept", 99));
+    const auto said = nats->publish(some);
+    for (std::size_t i = 0; i < answers.size(); ++i)
+        EXPECT_EQ(said[i].verdict, kind::unknown) << answers[i] << " " << said[i].detail;
+    EXPECT_TRUE(said.back().accepted());
+}
+
+// Proves: TRN-02
+TEST(nats_transport, an_error_without_words_is_an_error)
+{
+    const auto stream = unique_name();
+    jetstream server(shared_nats_port());
+    server.answer_as_a_stranger(stream, R"({"error":{"err_code":10077,"description":5}})");
+    const auto nats = open_nats({.url = local(shared_nats_port())});
+    const auto what = numbered_message(stream, 1);
+    const auto answer = nats->publish({&what, 1}).at(0);
+    EXPECT_EQ(answer.why, refusal::rejected);
+    EXPECT_THAT(answer.detail, HasSubstr("no reason given (10077)"));
+}
+
+// Proves: TRN-01
+TEST(nats_transport, a_subject_that_is_no_text_is_unroutable_like_any_other)
+{
+    const auto nats = open_nats({.url = local(shared_nats_port())});
+    auto what = numbered_message("orders", 1);
+    what.destination = unique_name() + ".\xff\xfe";
+    const auto answer = nats->publish({&what, 1}).at(0);
+    EXPECT_EQ(answer.why, refusal::unroutable) << answer.detail;
+}
+
+// Proves: TRN-02
+TEST(nats_transport, a_server_with_tls_that_stops_reading_holds_nobody_up_for_ever)
+{
+    const checker::scratch_folder folder;
+    const auto certificate = folder.file("certificate.pem").string();
+    const auto key = folder.file("key.pem").string();
+    const auto make =
+        fmt::format("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+                    "-days 2 -subj /CN=test -keyout '{}' -out '{}' 2>/dev/null && chmod 755 '{}' "
+                    "&& chmod 644 '{}'",
+                    key, certificate, folder.file("").string(), key);
+    ASSERT_EQ(std::system(make.c_str()), 0) << "is the openssl program installed?";
+    const server_file configuration(
+        fmt::format("tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n", certificate, key));
+    private_broker broker("nats", configuration.option());
+    auto nats = open_nats({.url = local(broker.port()),
+                           .access = {.tls = true, .verify_server = false},
+                           .ping_every = 500ms});
+    ASSERT_TRUE(nats->wait_until_ready({.until = in_time()}));
+    broker.halt();
+    std::vector<transport_message> some(32, numbered_message("orders", 1));
+    for (auto& each : some)
+        each.payload.assign(1'000'000, 'x'); // together more than the sockets take
+    auto ended = std::async(std::launch::async, [&] {
+        for (int i = 0; i < 2; ++i) { // the second one finds the first in the way
+            const auto answers = nats->publish(some, {.until = in_time(1s)});
+            EXPECT_FALSE(std::ranges::any_of(answers, &publish_answer::accepted));
+        }
+        nats.reset();
+    });
+    EXPECT_EQ(ended.wait_for(15s), std::future_status::ready);
+    broker.go_on(); // also if it hangs: this test must end
+    ended.get();
 }
 
 // Proves: TRN-02, F6

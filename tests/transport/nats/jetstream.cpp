@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <list>
 #include <set>
 #include <stdexcept>
 #include <unistd.h>
@@ -58,6 +59,8 @@ struct jetstream::state {
     natsConnection* connection = nullptr;
     jsCtx* context = nullptr;
     std::set<std::string> streams;
+    std::list<std::string> strangers; ///< what they say
+    std::vector<natsSubscription*> subscriptions;
 };
 
 jetstream::jetstream(std::uint16_t port, const std::string& user)
@@ -72,7 +75,10 @@ jetstream::~jetstream()
 {
     for (const auto& each : state_->streams)
         js_DeleteStream(state_->context, each.c_str(), nullptr, nullptr);
+    for (auto* each : state_->subscriptions)
+        natsSubscription_Destroy(each);
     jsCtx_Destroy(state_->context);
+    natsConnection_Close(state_->connection); // afterwards no stranger speaks
     natsConnection_Destroy(state_->connection);
 }
 
@@ -129,31 +135,63 @@ std::size_t jetstream::messages_in(const std::string& stream)
     return result;
 }
 
-std::vector<transport_message> jetstream::contents(const std::string& stream)
+void jetstream::each_in(const std::string& stream, const std::function<void(natsMsg&)>& visit)
 {
     jsStreamInfo* info = nullptr;
     must(js_GetStreamInfo(&info, state_->context, stream.c_str(), nullptr, nullptr), stream);
     const auto first = info->State.FirstSeq;
     const auto last = info->State.LastSeq;
     jsStreamInfo_Destroy(info);
-    std::vector<transport_message> result;
     for (auto at = std::max<std::uint64_t>(first, 1); at <= last; ++at) {
         natsMsg* message = nullptr;
         if (js_GetMsg(&message, state_->context, stream.c_str(), at, nullptr, nullptr) != NATS_OK)
             continue;
+        visit(*message);
+        natsMsg_Destroy(message);
+    }
+}
+
+std::vector<transport_message> jetstream::contents(const std::string& stream)
+{
+    std::vector<transport_message> result;
+    each_in(stream, [&](natsMsg& message) {
         auto seen = opened(
-            headers_of(message),
-            {natsMsg_GetData(message), static_cast<std::size_t>(natsMsg_GetDataLength(message))},
-            {.topic = natsMsg_GetSubject(message)}, nats_attributes);
+            headers_of(&message),
+            {natsMsg_GetData(&message), static_cast<std::size_t>(natsMsg_GetDataLength(&message))},
+            {.topic = natsMsg_GetSubject(&message)}, nats_attributes);
         result.push_back({.id = message_id::parse(seen.id).value_or(message_id{}),
                           .topic = seen.topic,
                           .key = seen.key,
-                          .destination = natsMsg_GetSubject(message),
+                          .destination = natsMsg_GetSubject(&message),
                           .headers = std::move(seen.headers),
                           .payload = std::move(seen.payload)});
-        natsMsg_Destroy(message);
-    }
+    });
     return result;
+}
+
+std::vector<headers> jetstream::headers_in(const std::string& stream)
+{
+    std::vector<headers> result;
+    each_in(stream, [&](natsMsg& message) { result.push_back(headers_of(&message)); });
+    return result;
+}
+
+void jetstream::answer_as_a_stranger(const std::string& subject, const std::string& words)
+{
+    auto& kept = state_->strangers.emplace_back(words);
+    natsSubscription* made = nullptr;
+    must(natsConnection_Subscribe(
+             &made, state_->connection, subject.c_str(),
+             [](natsConnection* by, natsSubscription*, natsMsg* message, void* what) {
+                 const auto& text = *static_cast<std::string*>(what);
+                 natsConnection_Publish(by, natsMsg_GetReply(message), text.data(),
+                                        static_cast<int>(text.size()));
+                 natsMsg_Destroy(message);
+             },
+             &kept),
+         subject);
+    state_->subscriptions.push_back(made);
+    must(natsConnection_Flush(state_->connection), subject);
 }
 
 void jetstream::publish(const std::string& subject, const std::string& payload,

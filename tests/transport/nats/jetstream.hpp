@@ -4,9 +4,12 @@
 #include <posthorn/transport.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+typedef struct __natsMsg natsMsg; // NOLINT: as libnats declares it
 
 namespace posthorn::transports {
 
@@ -44,6 +47,13 @@ public:
     /// All of its messages, in their order.
     [[nodiscard]] std::vector<transport_message> contents(const std::string& stream);
 
+    /// The headers of each of them, exactly as they are stored.
+    [[nodiscard]] std::vector<headers> headers_in(const std::string& stream);
+
+    /// Somebody who is no stream answers whatever is sent to this subject, as long as this object
+    /// lives.
+    void answer_as_a_stranger(const std::string& subject, const std::string& words);
+
     /// As somebody publishes who does not know us.
     void publish(const std::string& subject, const std::string& payload,
                  const std::vector<std::pair<std::string, std::string>>& headers = {});
@@ -61,6 +71,9 @@ public:
 
 private:
     struct state;
+
+    void each_in(const std::string& stream, const std::function<void(natsMsg&)>& visit);
+
     std::unique_ptr<state> state_;
 };
 

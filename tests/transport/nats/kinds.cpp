@@ -64,6 +64,15 @@ public:
             gate_.stall(false);
     }
 
+    bool move_away(std::chrono::milliseconds each_way) override
+    {
+        for (const auto which :
+             {test::tcp_gate::direction::to_server, test::tcp_gate::direction::to_client})
+            gate_.delay(which, each_way);
+        gate_.cut();
+        return true;
+    }
+
 private:
     std::string name_ = unique_name();
     std::vector<std::string> subjects_;

@@ -94,6 +94,15 @@ public:
             scene_.gate.cut();
     }
 
+    bool move_away(std::chrono::milliseconds each_way) override
+    {
+        for (const auto which :
+             {test::tcp_gate::direction::to_server, test::tcp_gate::direction::to_client})
+            scene_.gate.delay(which, each_way);
+        scene_.gate.cut();
+        return true;
+    }
+
 private:
     static std::string value_or_none(const headers& in, std::string_view name)
     {

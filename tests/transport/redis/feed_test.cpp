@@ -2,6 +2,7 @@
 #include "gate/tcp_gate.hpp"
 #include "transport/feed_steps.hpp"
 #include "transport/load.hpp"
+#include "transport/private_broker.hpp"
 #include "transport/redis/client.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/redis.hpp>
@@ -196,6 +197,66 @@ TEST_F(redis_feed_of, a_reply_that_is_lost_brings_its_messages_after_the_interru
     const auto from = open("one", 60s, gate.port());
     EXPECT_THAT(payloads_of(take_from(*from, 1)), ElementsAre("precious"));
     EXPECT_TRUE(gate.wait_for([](const auto& now) { return now.replies_lost == 1; }));
+}
+
+// Proves: INB-05
+TEST_F(redis_feed_of, what_was_given_back_comes_again_though_the_reply_with_it_is_lost)
+{
+    test::tcp_gate gate("127.0.0.1", shared_redis_port());
+    const auto from = open("one", 60s, gate.port());
+    publish("precious");
+    const auto first = take_from(*from, 1);
+    ASSERT_EQ(first.size(), 1U);
+    gate.lose_reply("XCLAIM", "precious");
+    from->give_back(tickets_of(first), 0s);
+    EXPECT_THAT(payloads_of(take_from(*from, 1)), ElementsAre("precious"));
+    EXPECT_TRUE(gate.wait_for([](const auto& now) { return now.replies_lost == 1; }));
+}
+
+// Proves: INB-05
+TEST_F(redis_feed_of, what_cannot_be_kept_elsewhere_is_not_acknowledged)
+{
+    server_.ask({"SET", stream_ + ".refused", "no stream"});
+    publish("bad");
+    const auto from = open();
+    const auto first = take_from(*from, 1);
+    ASSERT_EQ(first.size(), 1U);
+    from->refuse(tickets_of(first), "no store could take it");
+    EXPECT_EQ(pending(), "1");
+    EXPECT_THAT(lines_.text(), HasSubstr("WRONGTYPE"));
+    server_.ask({"DEL", stream_ + ".refused"});
+    const auto again = take_from(*from, 1);
+    ASSERT_EQ(again.size(), 1U) << "it comes again, to be refused once more";
+    from->refuse(tickets_of(again), "no store could take it");
+    EXPECT_EQ(pending(), "0");
+    EXPECT_EQ(server_.length(stream_ + ".refused"), 1U);
+}
+
+// Proves: INB-05
+TEST(redis_feed_of_a_replica, leaves_a_server_that_is_no_primary_any_more)
+{
+    private_broker broker("redis");
+    redis_client server(broker.port());
+    test::tcp_gate gate("127.0.0.1", broker.port());
+    const auto from = open_redis_feed({.url = fmt::format("redis://127.0.0.1:{}", gate.port()),
+                                       .stream = "orders",
+                                       .group = "billing",
+                                       .consumer = "one"});
+    server.ask({"XADD", "orders", "*", "payload", "1"});
+    server.ask({"XADD", "orders", "*", "payload", "2"});
+    const auto got = take_from(*from, 2);
+    ASSERT_EQ(got.size(), 2U);
+    from->acknowledge(std::vector{got[0].ticket}); // now there are two connections
+    ASSERT_EQ(gate.seen().connections, 2U);
+    server.ask({"REPLICAOF", "127.0.0.1", "1"});
+    from->acknowledge(std::vector{got[1].ticket});
+    EXPECT_TRUE(gate.wait_for([](const auto& now) { return now.open == 1; }))
+        << "its address may lead elsewhere by now";
+    server.ask({"REPLICAOF", "NO", "ONE"});
+    EXPECT_TRUE(comes_true([&] {
+        from->acknowledge({}); // what failed is tried again
+        return server.ask({"XPENDING", "orders", "billing"}).at(0) == "0";
+    }));
 }
 
 // Proves: INB-05

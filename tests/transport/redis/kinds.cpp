@@ -90,6 +90,15 @@ public:
             server_.ask({"CONFIG", "SET", "maxmemory", "0"});
     }
 
+    bool move_away(std::chrono::milliseconds each_way) override
+    {
+        for (const auto which :
+             {test::tcp_gate::direction::to_server, test::tcp_gate::direction::to_client})
+            gate_.delay(which, each_way);
+        gate_.cut();
+        return true;
+    }
+
 private:
     bool creates_;
     std::string name_ = unique_stream();

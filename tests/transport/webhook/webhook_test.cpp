@@ -102,6 +102,8 @@ TEST_F(webhook, a_request_is_a_cloud_event_with_all_headers_of_the_message)
     EXPECT_EQ(got.headers.at("webhook-timestamp"), "1800000000");
     EXPECT_EQ(got.headers.at("ce-specversion"), "1.0");
     EXPECT_EQ(got.headers.at("ce-type"), "orders");
+    EXPECT_EQ(got.headers.at("ce-id"), to_string(what.id));
+    EXPECT_EQ(got.headers.at("ce-source"), "posthorn");
     EXPECT_EQ(got.headers.at("ce-partitionkey"), "customer%207");
     EXPECT_EQ(got.headers.at("posthorn-key"), "customer 7");
     EXPECT_EQ(got.headers.at("posthorn-corr-id"), "ord%C3%A9r%207");
