@@ -245,7 +245,7 @@ std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
         const auto* to = with_->table->find(topic);
         if (to == nullptr || is_paused(pauses_, topic))
             continue;
-        if (to->options.concurrency == 0) {
+        if (!to->has_limit()) {
             wanted.push_back(topic);
         } else if (const auto room = with_->held.room_for(*to); room > 0) {
             limit = std::min(limit, room);
@@ -360,7 +360,7 @@ bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
     if (with_->held.may_begin(which))
         return true;
     --now.claimed;
-    if (which->to->options.concurrency > 0 && with_->held.room_for(*which->to) == 0) {
+    if (with_->held.room_for(*which->to) == 0) {
         parked_.insert(topic);
         with_->held.returned(which, park(park_reason::at_limit));
     } else {

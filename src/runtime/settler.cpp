@@ -26,8 +26,7 @@ bool is_done(const result& each)
 // was put aside because as many of its topic as may were running.
 bool makes_news(const result& each)
 {
-    return !each.of->message.ordering_key.empty() || !is_done(each) ||
-           each.of->to->options.concurrency > 0;
+    return !each.of->message.ordering_key.empty() || !is_done(each) || each.of->to->has_limit();
 }
 
 bool is_for_others(const result& each)
