@@ -28,7 +28,7 @@ using middleware =
 struct lifecycle {
     std::function<void(const delivery_view&)> starting = {};
     std::function<void(const delivery_view&, const outcome&, duration)> ended = {};
-    std::function<void(const delivery&, settled_as)> settled = {};
+    std::function<void(const delivery_view&, settled_as)> settled = {};
 };
 
 struct worker_options {

@@ -285,6 +285,8 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
     now.largest_payload = std::max(largest, now.largest_payload / 2);
     now.claimed += claimed.size();
     auto members = with_->held.take(std::move(claimed), asked_at);
+    for (const auto& each : members)
+        each->store = with_->store_name;
     if (now.stopping()) { // it was asked to while it claimed: nothing new begins
         for (const auto& each : members)
             with_->held.returned(each, {.verdict = outcome::kind::postpone});
@@ -305,7 +307,6 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
         (now.out_of_patience() ||
          (!now.others_run && with_->held.is_alone(members.front()->message.receipt.fence)));
     for (auto& each : members) {
-        each->store = with_->store_name;
         try {
             if (!may_run(now, each, alone))
                 continue;

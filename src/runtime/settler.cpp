@@ -114,7 +114,7 @@ void settler::settle_together(std::vector<result> what, bool closing)
         took_ = since(asked_at);
         failures_ = 0;
         for (std::size_t i = 0; i < what.size(); ++i)
-            count(what[i].of->message, answers[i]);
+            count(what[i].of, answers[i]);
         const bool news = std::ranges::any_of(what, makes_news);
         with_.held.settled(what);
         if (news)
@@ -176,7 +176,7 @@ void settler::reap()
     }
 }
 
-void settler::count(const delivery& of, settled_as answer)
+void settler::count(const running_ptr& of, settled_as answer)
 {
     {
         const std::lock_guard lock(mutex_);
@@ -190,7 +190,7 @@ void settler::count(const delivery& of, settled_as answer)
         }
     }
     if (with_.options.on.settled)
-        with_.options.on.settled(of, answer);
+        with_.options.on.settled(delivery_view(of), answer);
 }
 
 run_report settler::so_far() const

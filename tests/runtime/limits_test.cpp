@@ -51,7 +51,7 @@ TEST_P(worker_limits, a_topic_at_its_limit_lets_others_go_on_and_is_worked_off_c
     std::atomic<int> orders_left = 20;
     std::atomic<int> rewritten = 0;
     auto options = steady(6);
-    options.on.settled = [&](const delivery&, settled_as answer) {
+    options.on.settled = [&](const delivery_view&, settled_as answer) {
         if (answer == settled_as::parked || answer == settled_as::released)
             ++rewritten;
     };

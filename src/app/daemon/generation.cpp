@@ -30,13 +30,6 @@ environment with_log(const surroundings& around)
     return world;
 }
 
-std::vector<fact> facts_of(const delivery& which)
-{
-    return {{"id", to_string(which.receipt.id)},
-            {"topic", which.topic},
-            {"attempt", fmt::format("{}", which.attempt)}};
-}
-
 std::size_t at_once(const handler_settings& of, const configuration& what)
 {
     return of.concurrency == 0 ? what.daemon.concurrency : of.concurrency;
@@ -152,15 +145,17 @@ lifecycle generation::hooks()
                                        {"error", said.error}});
                 },
             .settled =
-                [around = around_](const delivery& which, settled_as answer) {
+                [around = around_](const delivery_view& which, settled_as answer) {
                     around.numbers->settled(which, answer);
                     const bool trouble = answer == settled_as::dead || answer == settled_as::lost;
                     const auto level = trouble ? log_level::warning : log_level::debug;
                     if (!around.log->tells(level))
                         return;
-                    const auto facts = facts_of(which);
                     around.log->write(level, fmt::format("a message is {}", to_string(answer)),
-                                      {facts[0], facts[1], facts[2]});
+                                      {{"id", to_string(which.id())},
+                                       {"topic", which.topic()},
+                                       {"store", which.store()},
+                                       {"attempt", fmt::format("{}", which.attempt())}});
                 }};
 }
 
@@ -192,9 +187,8 @@ void generation::add_commands()
             .timeout = each.timeout, .grace = what_.daemon.grace, .stop = stop};
         const auto run = [program, rules, log = around_.log](const delivery_view& view) {
             auto with = rules;
-            with.on_output = with.on_error_output = [&](std::string_view text) {
-                log->pass(text, view.topic());
-            };
+            with.on_output =
+                with.on_error_output = [&](std::string_view text) { log->pass(text, view); };
             const auto end = cli::handle_by_command(*program, view, with);
             if (!end.put_off_because.empty())
                 log->write(log_level::info, "a message was put off",

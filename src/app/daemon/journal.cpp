@@ -114,19 +114,22 @@ std::string journal::as_text(log_level level, std::string_view what,
     return line + "\n";
 }
 
-void journal::pass(std::string_view text, std::string_view topic)
+void journal::pass(std::string_view text, const delivery_view& which)
 {
     if (text.empty())
         return;
     const std::lock_guard lock(mutex_);
     if (form_ == log_form::text)
-        return put(text);
+        return put(cleaned(std::string(text)));
     while (!text.empty()) {
         const auto end = text.find('\n');
         const auto line = text.substr(0, end);
         if (!line.empty())
             put(as_json(log_level::info, "output of a handler",
-                        {{"topic", std::string(topic)}, {"output", std::string(line)}}));
+                        {{"id", to_string(which.id())},
+                         {"topic", which.topic()},
+                         {"store", which.store()},
+                         {"output", std::string(line)}}));
         text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     }
 }

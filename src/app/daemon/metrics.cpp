@@ -96,9 +96,9 @@ void metrics::ended(const delivery_view& which, duration took)
     topics_.of(which.topic()).took.add(took);
 }
 
-void metrics::settled(const delivery& which, settled_as answer)
+void metrics::settled(const delivery_view& which, settled_as answer)
 {
-    topics_.of(which.topic)
+    topics_.of(which.topic())
         .settled.at(static_cast<std::size_t>(answer))
         .fetch_add(1, std::memory_order_relaxed);
 }

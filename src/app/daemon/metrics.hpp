@@ -125,7 +125,7 @@ public:
     /// For a worker: count, and call what is there already.
     void starting(const delivery_view& which);
     void ended(const delivery_view& which, duration took);
-    void settled(const delivery& which, settled_as answer);
+    void settled(const delivery_view& which, settled_as answer);
 
     void fed(std::string_view source, const feed_report& what);
     void counted(const std::string& store, const store_stats& what);
