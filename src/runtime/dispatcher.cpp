@@ -396,8 +396,10 @@ void dispatcher::rest(turn& now)
     // What is running may make the next message of its key due, or want to be tried again. So it is
     // over when a claim found nothing while nothing was running.
     if (now.how.until_empty) {
+        // A claim takes what was parked of one topic only, if that has a limit: others may be left.
+        std::size_t limit = 1;
         if (now.idle && now.last == haul::none)
-            now.over = true;
+            now.over = is_paused(pauses_, {}) || wanted_parked(limit).empty();
         else
             with_->held.wait_until_empty(1s);
         return;
