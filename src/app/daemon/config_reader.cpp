@@ -352,7 +352,7 @@ configuration read_configuration(const std::string& file)
     if (!noted.clean())
         throw bad_configuration{file, noted.problems(), noted.warnings()};
     result.warnings = noted.warnings();
-    result.secrets = noted.secrets();
+    result.secrets = noted.secrets().all();
     return result;
 }
 

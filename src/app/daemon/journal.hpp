@@ -46,8 +46,6 @@ private:
                                       std::initializer_list<fact> facts) const;
     [[nodiscard]] std::string as_text(log_level level, std::string_view what,
                                       std::initializer_list<fact> facts) const;
-    [[nodiscard]] std::string cleaned(std::string text) const;
-    void hide_more(const std::vector<std::string>& secrets);
     static void put(std::string_view text);
 
     const environment world_ = environment::system();
@@ -55,7 +53,7 @@ private:
     mutable std::mutex mutex_;
     log_form form_ = log_form::text;
     log_level level_ = log_level::info;
-    std::vector<std::string> secrets_;
+    redaction secrets_;
 };
 
 } // namespace posthorn::daemon
