@@ -56,6 +56,12 @@ mailbox::mailbox(std::size_t messages) : stamps(messages)
         stamps[i] = {.to = this, .index = i};
 }
 
+void producer::check(const kafka_options& options)
+{
+    client_context nobody;
+    (void)producer_configuration(options, nobody, company::many);
+}
+
 producer::producer(const kafka_options& options, std::shared_ptr<const environment> surroundings,
                    company how)
     : context_{.surroundings = std::move(surroundings), .owner = this},
