@@ -221,6 +221,7 @@ struct store_row {
         counts.parked += more.counts.parked;
         counts.claimed += more.counts.claimed;
         counts.dead += more.counts.dead;
+        counts.enqueued += more.counts.enqueued;
         counts.blocked_keys += more.counts.blocked_keys;
         if (more.counts.oldest_ready)
             counts.oldest_ready =
@@ -262,6 +263,11 @@ void write_stores(exposition_text& to, const std::vector<store_row>& rows)
           });
     gauge("posthorn_store_blocked_keys", "Ordering keys that a dead message holds back.",
           [](const store_row& each) { return each.counts.blocked_keys; });
+    to.family("posthorn_store_enqueued_total", "counter",
+              "Messages that were enqueued since the store was made.");
+    for (const auto& each : rows)
+        if (each.counted)
+            to.sample({{"store", each.name}}, each.counts.enqueued);
     to.family("posthorn_store_failing", "gauge",
               "1 while a store fails and is left alone: its breaker is open.");
     for (const auto& each : rows)
