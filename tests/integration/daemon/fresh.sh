@@ -38,6 +38,8 @@ for guide in nats redis; do
     out_lacks secret-of
 done
 expect 0 serve --config "$root/packaging/posthorn.toml" --check
+# Without a key a relay takes the message's own, if it has one. A template would ask for it.
+! grep -q '^#key = "{key}"' "$root/packaging/posthorn.toml" || fail "this is not what holds anyway"
 err_is_empty
 # Also with everything that is commented out.
 sed -E 's/^#([a-z_]+ = |\[)/\1/' "$root/packaging/posthorn.toml" >"$config"
