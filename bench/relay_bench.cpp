@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -34,18 +35,43 @@ struct broker_side {
     ph::transports::attribute_style style;
 };
 
+using broker_opener = std::function<broker_side(const std::string& url)>;
+
+// By their names, those that this build has: CMake says which.
+const std::map<std::string, broker_opener>& openers()
+{
+    static const std::map<std::string, broker_opener> all{
+#ifdef BENCH_HAS_RABBITMQ
+        {"rabbitmq",
+         [](const std::string& url) -> broker_side {
+             return {open_raw_rabbitmq(url, place), ph::open_rabbitmq({.url = url}), "/" + place,
+                     ph::transports::amqp_attributes};
+         }},
+#endif
+#ifdef BENCH_HAS_NATS
+        {"nats",
+         [](const std::string& url) -> broker_side {
+             return {open_raw_nats(url, place), ph::open_nats({.url = url}), place,
+                     ph::transports::nats_attributes};
+         }},
+#endif
+#ifdef BENCH_HAS_REDIS
+        {"redis",
+         [](const std::string& url) -> broker_side {
+             return {open_raw_redis(url, place), ph::open_redis({.url = url}), place,
+                     ph::transports::no_attributes};
+         }},
+#endif
+    };
+    return all;
+}
+
 broker_side open_broker(const std::string& name, const std::string& url)
 {
-    if (name == "rabbitmq")
-        return {open_raw_rabbitmq(url, place), ph::open_rabbitmq({.url = url}), "/" + place,
-                ph::transports::amqp_attributes};
-    if (name == "nats")
-        return {open_raw_nats(url, place), ph::open_nats({.url = url}), place,
-                ph::transports::nats_attributes};
-    if (name == "redis")
-        return {open_raw_redis(url, place), ph::open_redis({.url = url}), place,
-                ph::transports::no_attributes};
-    throw std::invalid_argument("there is no broker " + name);
+    const auto found = openers().find(name);
+    if (found == openers().end())
+        throw std::invalid_argument("this build has no way to " + name);
+    return found->second(url);
 }
 
 // A full outbox, in a file of its own.
@@ -116,6 +142,11 @@ void through_relay(const broker_side& broker, std::size_t messages)
 }
 
 } // namespace
+
+bool has_broker(const std::string& broker)
+{
+    return openers().contains(broker);
+}
 
 void run_relay(const std::string& broker_name, const std::string& url, const relay_plan& plan,
                figures& into)

@@ -17,11 +17,12 @@ components='outbox|inbox|joins|leases|schedules|idempotency|unit_of_work'
 engines='sqlite|postgres|mariadb'
 transports='rabbitmq|kafka|nats|redis|webhook'
 forbidden_includes="
-core                store/|($components)/|runtime/|transport/|app/
-store               ($components)/|runtime/|transport/|app/
-($components)       store/($engines)/|runtime/|transport/|app/
-transport           store/($engines)/|runtime/|app/
-runtime             store/($engines)/|app/
+core                store/|($components)/|runtime/|transport/|http/|app/
+http                store/|($components)/|runtime/|transport/|feeds/|relay/|endpoint/|app/
+store               ($components)/|runtime/|transport/|http/|app/
+($components)       store/($engines)/|runtime/|transport/|http/|app/
+transport           store/($engines)/|runtime/|http/|app/
+runtime             store/($engines)/|http/|app/
 "
 
 # What a user of the public headers must not need.

@@ -47,14 +47,15 @@ struct inbox_endpoint_options {
     std::uint16_t port = 0; ///< 0: any that is free
 
     std::size_t body_bytes_max = std::size_t{1} << 20U;
-    std::size_t connections_max = 16; ///< served at once; others wait
-    duration request_within = std::chrono::seconds{10};
-    duration tolerance = std::chrono::minutes{5}; ///< between the sender's clock and ours
+    std::size_t connections_max = 16;                   ///< served at once; others wait
+    duration request_within = std::chrono::seconds{10}; ///< all of it, however slowly it comes
+    duration tolerance = std::chrono::minutes{5};       ///< between the sender's clock and ours
     duration retry_after =
         std::chrono::seconds{5}; ///< what senders are told while no store is there
 
-    /// Told after each message, on the thread that has stored it. Must not throw.
-    std::function<void(const feed_report&)> progress = {};
+    /// Told after each message, with the source of its path, on the thread that has stored it. Must
+    /// not throw.
+    std::function<void(const feed_report&, const std::string& source)> progress = {};
 };
 
 class inbox_endpoint {
@@ -74,7 +75,16 @@ public:
     /// Returns: the port. Throws: `error` with `unavailable` if it is not free.
     std::uint16_t start();
 
-    /// Takes no more requests, and waits for those that have begun. Repeating it is harmless.
+    /// Whether requests are taken now. Not so before `start`, and while the system lets nobody in,
+    /// which is logged and tried again.
+    [[nodiscard]] bool is_listening() const noexcept;
+
+    /// Takes no more requests, gives the port back, and returns at once. Repeating it is harmless.
+    void stop_accepting();
+
+    /// The same, and waits for requests that have begun: a second for those that are still being
+    /// sent, then they are cut off and come again; what is being stored is waited for. Repeating it
+    /// is harmless.
     void stop();
 
     /// What has become of all messages so far.

@@ -78,6 +78,11 @@ struct nats_feed_options {
     duration ack_wait = std::chrono::seconds{30}; ///< of such one: then a message comes again
     std::string domain = {};
 
+    /// After an interruption nothing is handed over before what was in other hands, which comes
+    /// again when its time (`ack_wait`) is over. False: what is there is handed over at once; for
+    /// several processes with one consumer, of which none can keep an order anyway.
+    bool in_order = true;
+
     duration connect_within = std::chrono::seconds{2};
     duration ping_every = std::chrono::seconds{20};
     std::string client_name = "posthorn";

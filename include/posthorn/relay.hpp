@@ -3,7 +3,8 @@
 //     worker.handle("orders.*", ph::relay_to(rabbit, {.destination = "shop.{topic}"}));
 //
 // A message is done when the other side has accepted it. A side that is away costs no attempt: what
-// is in hand waits for it, and the rest stays in the outbox. Messages of one key keep their order.
+// is in hand waits for it, and the rest stays in the outbox. Messages of one ordering key keep
+// their order; those that share only a key which a rule gives them do not.
 #pragma once
 
 #include <posthorn/handler.hpp>
@@ -54,7 +55,10 @@ private:
 
 struct relay_options {
     message_template destination = {}; ///< exchange, subject, stream or URL; else the transport's
-    message_template key = {};         ///< the transport's key; else the ordering key
+
+    /// The key over there, such as Kafka's; else the ordering key. Only the ordering key keeps
+    /// messages in order: those that share no more than this one may overtake each other.
+    message_template key = {};
 
     /// How long a batch may take before what is unanswered counts as unknown, and is sent again.
     duration answer_within = std::chrono::seconds{30};

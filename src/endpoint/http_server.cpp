@@ -1,83 +1,19 @@
-// The only file that knows of the HTTP library.
+// What is asked over HTTP, put to the reception. How much and how long anybody may ask is up to the
+// server beneath.
 #include "endpoint/http_server.hpp"
 
+#include "http/server.hpp"
 #include "transport/webhook/http_headers.hpp"
-#include <posthorn/error.hpp>
 
-#include <fmt/format.h>
 #include <httplib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
-#include <vector>
 
 namespace posthorn::endpoint {
 namespace {
-
-// A thread for each connection, up to a limit; who accepts them waits for one that is free.
-class bounded_threads final : public httplib::TaskQueue {
-public:
-    explicit bounded_threads(std::size_t count)
-    {
-        for (std::size_t i = 0; i < count; ++i)
-            threads_.emplace_back([this] { work(); });
-    }
-
-    void enqueue(std::function<void()> task) override
-    {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return tasks_.size() + busy_ < threads_.size(); });
-        tasks_.push_back(std::move(task));
-        changed_.notify_all();
-    }
-
-    void shutdown() override
-    {
-        {
-            const std::lock_guard lock(mutex_);
-            ending_ = true;
-            changed_.notify_all();
-        }
-        for (auto& each : threads_)
-            each.join();
-    }
-
-private:
-    void work()
-    {
-        std::unique_lock lock(mutex_);
-        while (true) {
-            changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
-            if (tasks_.empty())
-                return;
-            const auto task = std::move(tasks_.front());
-            tasks_.pop_front();
-            ++busy_;
-            lock.unlock();
-            task();
-            lock.lock();
-            --busy_;
-            changed_.notify_all();
-        }
-    }
-
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::deque<std::function<void()>> tasks_;
-    std::vector<std::thread> threads_;
-    std::size_t busy_ = 0;
-    bool ending_ = false;
-};
-
-constexpr std::size_t discarded_bytes_max = std::size_t{1} << 20U;
 
 // Printable, and short enough to be matched quickly.
 bool is_ordinary(const httplib::Request& request)
@@ -95,15 +31,39 @@ headers headers_in(const httplib::Request& request)
     return result;
 }
 
+// What the sender is to do about a body that could not be read: only what is too large is in vain.
+response refusal_because_of(http::shortfall why)
+{
+    if (why == http::shortfall::too_much)
+        return refusal_of(413, "the body is too large", "send less");
+    if (why == http::shortfall::too_slow)
+        return refusal_of(408, "the body took too long", "send it faster");
+    if (why != http::shortfall::interrupted)
+        return refusal_of(400, "the body cannot be read", "send it again");
+    auto result = refusal_of(503, "nobody listens here any more", "send it again");
+    result.try_again = true;
+    return result;
+}
+
+http::server_options options_for(const reception& behind)
+{
+    const auto& how = behind.options();
+    return {.who = "the inbox endpoint",
+            .address = how.address,
+            .port = how.port,
+            .connections_max = how.connections_max,
+            .body_bytes_max = how.body_bytes_max,
+            .request_within = how.request_within,
+            .log = behind.world().log};
+}
+
 } // namespace
 
 struct http_server::state {
-    explicit state(reception& behind) : desk(behind) {}
+    explicit state(reception& behind) : desk(behind), server(options_for(behind)) {}
 
     reception& desk;
-    httplib::Server server;
-    std::thread listening;
-    std::atomic<bool> has_ended = false;
+    http::server server;
 
     void say(httplib::Response& to, const response& what) const
     {
@@ -116,29 +76,23 @@ struct http_server::state {
         to.set_content(what.body, "application/json");
     }
 
-    // Reads as much as is allowed and no longer than is allowed, and then a little more for
-    // nothing: a sender that is cut off while it sends would not hear the answer. Nothing: it is
-    // given.
+    // Nothing: why not has been said.
     std::optional<std::string> body_of(const httplib::ContentReader& reader,
                                        httplib::Response& to) const
     {
-        const auto& how = desk.options();
-        const auto until = desk.world().clock->monotonic() + how.request_within;
+        const auto bytes_max = desk.options().body_bytes_max;
         std::string body;
-        std::size_t total = 0;
-        bool too_slow = false;
+        bool too_much = false;
         const bool whole = reader([&](const char* bytes, std::size_t count) {
-            total += count;
-            too_slow = desk.world().clock->monotonic() > until;
-            if (total <= how.body_bytes_max)
+            too_much = count > bytes_max - body.size();
+            if (!too_much)
                 body.append(bytes, count);
-            return !too_slow && total <= how.body_bytes_max + discarded_bytes_max;
+            return !too_much;
         });
-        if (whole && total <= how.body_bytes_max)
+        if (whole)
             return body;
-        say(to, total > how.body_bytes_max ? refusal_of(413, "the body is too large", "send less")
-                : too_slow ? refusal_of(408, "the body took too long", "send it faster")
-                           : refusal_of(400, "the body cannot be read", "send it again"));
+        say(to, refusal_because_of(too_much ? http::shortfall::too_much
+                                            : http::shortfall_of_this_request()));
         return std::nullopt;
     }
 
@@ -151,27 +105,12 @@ struct http_server::state {
                 transports::lower_case(request.get_header_value("Content-Encoding")) == "identity");
     }
 
-    static void discard(const httplib::Request& request, const httplib::ContentReader& reader)
-    {
-        std::size_t total = 0;
-        const auto nothing = [&](const char*, std::size_t count) {
-            total += count;
-            return total <= discarded_bytes_max;
-        };
-        if (request.is_multipart_form_data())
-            (void)reader([](const auto&) { return true; }, nothing);
-        else
-            (void)reader(nothing);
-    }
-
     void take(const httplib::Request& request, httplib::Response& to,
               const httplib::ContentReader& reader) const
     {
-        if (!is_plain(request)) {
-            discard(request, reader);
+        if (!is_plain(request))
             return say(to, refusal_of(415, "the body is a form, or packed",
                                       "send the message itself as the body"));
-        }
         auto body = body_of(reader, to);
         if (!body)
             return;
@@ -197,21 +136,8 @@ struct http_server::state {
 
 http_server::http_server(reception& behind) : state_(std::make_unique<state>(behind))
 {
-    auto& server = state_->server;
-    const auto& how = behind.options();
-    server.new_task_queue = [count = how.connections_max] { return new bounded_threads(count); };
-    server.set_keep_alive_max_count(1);
-    server.set_keep_alive_timeout(
-        std::chrono::ceil<std::chrono::seconds>(how.request_within).count());
-    server.set_read_timeout(how.request_within);
-    server.set_write_timeout(how.request_within);
-    server.set_payload_max_length(SIZE_MAX); // which would read all of what is too large
-    // Its own choice would let a second process share the port.
-    server.set_socket_options([](socket_t which) {
-        const int yes = 1;
-        setsockopt(which, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    // What none of the patterns below would match is read without a limit.
+    auto& server = state_->server.answers();
+    // What none of the patterns below would match is read by the library, for nobody.
     server.set_pre_routing_handler([of = state_.get()](const auto& request, auto& to) {
         if (is_ordinary(request))
             return httplib::Server::HandlerResponse::Unhandled;
@@ -244,38 +170,26 @@ http_server::http_server(reception& behind) : state_(std::make_unique<state>(beh
         });
 }
 
-http_server::~http_server()
-{
-    stop();
-}
+http_server::~http_server() = default;
 
 std::uint16_t http_server::start()
 {
-    const auto& how = state_->desk.options();
-    auto& server = state_->server;
-    const int bound = how.port == 0 ? server.bind_to_any_port(how.address)
-                      : server.bind_to_port(how.address, how.port) ? how.port
-                                                                   : -1;
-    if (bound < 0)
-        throw error(error_code::unavailable,
-                    fmt::format("the inbox endpoint cannot listen on {}:{}: is the address of this "
-                                "machine, and the port free?",
-                                how.address, how.port));
-    state_->listening = std::thread([of = state_.get()] {
-        of->server.listen_after_bind();
-        of->has_ended = true;
-    });
-    // Before that it cannot be stopped.
-    while (!server.is_running() && !state_->has_ended)
-        std::this_thread::yield();
-    return static_cast<std::uint16_t>(bound);
+    return state_->server.start();
+}
+
+bool http_server::is_listening() const noexcept
+{
+    return state_->server.is_listening();
+}
+
+void http_server::stop_accepting()
+{
+    state_->server.stop_accepting();
 }
 
 void http_server::stop()
 {
     state_->server.stop();
-    if (state_->listening.joinable())
-        state_->listening.join();
 }
 
 } // namespace posthorn::endpoint

@@ -1,5 +1,4 @@
-// HTTP in front of the reception. One request for each connection: what is left of a request that
-// was refused early can then never be taken for another one.
+// HTTP in front of the reception.
 #pragma once
 
 #include "endpoint/reception.hpp"
@@ -19,7 +18,9 @@ public:
 
     /// Returns: the port. Throws: `error` with `unavailable` if it is not free.
     std::uint16_t start();
-    void stop();
+    [[nodiscard]] bool is_listening() const noexcept;
+    void stop_accepting(); ///< and return at once
+    void stop();           ///< and end what has begun, or cut it off
 
 private:
     struct state;

@@ -32,6 +32,16 @@ std::uint16_t inbox_endpoint::start()
     return state_->server.start();
 }
 
+bool inbox_endpoint::is_listening() const noexcept
+{
+    return state_->server.is_listening();
+}
+
+void inbox_endpoint::stop_accepting()
+{
+    state_->server.stop_accepting();
+}
+
 void inbox_endpoint::stop()
 {
     state_->server.stop();

@@ -108,14 +108,14 @@ feed_report reception::report() const
     return report_;
 }
 
-void reception::note(const feed_report& done)
+void reception::note(const inbox_path& at, const feed_report& done)
 {
     {
         const std::lock_guard lock(mutex_);
         report_ += done;
     }
     if (options_.progress)
-        options_.progress(done);
+        options_.progress(done, at.source);
 }
 
 void reception::warn(const std::string& line) const
@@ -160,7 +160,7 @@ response reception::receive(const inbox_path& at, const headers& received, std::
         if (world_.log)
             world_.log(log_level::debug, fmt::format("a request to {} was refused with {}", at.path,
                                                      instead->status));
-        note({.refused = 1});
+        note(at, {.refused = 1});
         return *std::move(instead);
     }
     // Of all that names the message, this alone is signed. The HTTP library has taken the
@@ -174,7 +174,7 @@ response reception::receive(const inbox_path& at, const headers& received, std::
     if (at.topic_wins || what.topic.empty())
         what.topic = at.topic;
     if (what.id.empty() || what.topic.empty()) {
-        note({.refused = 1});
+        note(at, {.refused = 1});
         return what.id.empty()
                    ? refusal_of(400, "the message has no id",
                                 "send webhook-id or ce-id, the same each time it is sent")
@@ -191,12 +191,12 @@ response reception::store_it(const inbox_path& at, fed_message what)
         const auto receipt = enqueue_inbound(where, {.source = at.source, .id = what.id},
                                              {std::move(what.topic), std::move(what.payload)}, how);
         const bool is_new = receipt.answer == inbox_answer::added;
-        note(is_new ? feed_report{.stored = 1} : feed_report{.repeated = 1});
+        note(at, is_new ? feed_report{.stored = 1} : feed_report{.repeated = 1});
         return is_new ? accepted(202, "stored") : accepted(200, "known");
     } catch (const error& why) {
         warn(fmt::format("a message from {} cannot be stored: {}", at.source, why.what()));
         if (is_about_the_message(why)) {
-            note({.refused = 1});
+            note(at, {.refused = 1});
             return refusal_of(422, "the message cannot be stored",
                               "an id has up to 255 bytes, a topic up to 249, all of it in UTF-8");
         }
@@ -204,7 +204,7 @@ response reception::store_it(const inbox_path& at, fed_message what)
         warn(fmt::format("a message from {} cannot be stored: {}", at.source, why.what()));
     }
     // If it is in doubt whether it is stored: what comes again is known.
-    note({.failures = 1});
+    note(at, {.failures = 1});
     auto result = refusal_of(503, "the message cannot be stored now", "send it again");
     result.try_again = true;
     return result;

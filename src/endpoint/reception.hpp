@@ -39,7 +39,7 @@ private:
     [[nodiscard]] std::optional<response> distrusted(const inbox_path& at, const headers& received,
                                                      std::string_view body) const;
     [[nodiscard]] response store_it(const inbox_path& at, fed_message what);
-    void note(const feed_report& done);
+    void note(const inbox_path& at, const feed_report& done);
     void warn(const std::string& line) const;
 
     const inbox_endpoint::router where_;

@@ -2,6 +2,8 @@
 #include "relay/relay_desk.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
 #include <exception>
 #include <iterator>
 #include <utility>
@@ -42,23 +44,70 @@ void give_back(std::vector<letter> what)
 
 } // namespace
 
+class relay_desk::back_room {
+public:
+    explicit back_room(std::shared_ptr<transport> to)
+        : to_(std::move(to)),
+          batch_max_(std::clamp<std::size_t>(to_->capabilities().batch_max, 1, batch_limit))
+    {}
+
+    void send(letter what);
+    void work(const std::stop_token& stop);
+    void give_all_back();
+
+private:
+    using lock = std::unique_lock<std::mutex>;
+
+    std::vector<letter> next_batch(const std::stop_token& stop);
+    bool wait_for_other_side(const std::stop_token& stop);
+    void gather(lock& guard);
+    void publish(std::vector<letter> batch, const std::stop_token& stop);
+    std::vector<letter> take_unwanted();
+
+    const std::shared_ptr<transport> to_; // shared with whoever else publishes to it
+    const std::size_t batch_max_;
+
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::deque<letter> waiting_;
+    std::size_t last_size_ = 0; ///< of the batch before: what comes next is about as many
+};
+
 relay_desk::relay_desk(std::shared_ptr<transport> to)
-    : to_(std::move(to)),
-      batch_max_(std::clamp<std::size_t>(to_->capabilities().batch_max, 1, batch_limit))
+    : room_(std::make_shared<back_room>(std::move(to)))
 {
     for (std::size_t i = 0; i < publishers; ++i)
-        threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+        threads_.emplace_back([room = room_](const std::stop_token& stop) { room->work(stop); });
 }
 
 relay_desk::~relay_desk()
 {
     for (auto& each : threads_)
         each.request_stop();
-    threads_.clear();
-    give_back({std::make_move_iterator(waiting_.begin()), std::make_move_iterator(waiting_.end())});
+    for (auto& each : threads_)
+        if (each.get_id() == std::this_thread::get_id())
+            each.detach(); // it is on its way out, and has the room to itself
+        else
+            each.join();
+    room_->give_all_back();
 }
 
 void relay_desk::send(letter what)
+{
+    room_->send(std::move(what));
+}
+
+void relay_desk::back_room::give_all_back()
+{
+    std::deque<letter> all;
+    {
+        const std::lock_guard guard(mutex_);
+        all.swap(waiting_);
+    }
+    give_back({std::make_move_iterator(all.begin()), std::make_move_iterator(all.end())});
+}
+
+void relay_desk::back_room::send(letter what)
 {
     {
         const std::lock_guard guard(mutex_);
@@ -69,7 +118,7 @@ void relay_desk::send(letter what)
     changed_.notify_one();
 }
 
-void relay_desk::work(const std::stop_token& stop)
+void relay_desk::back_room::work(const std::stop_token& stop)
 {
     while (!stop.stop_requested())
         if (auto batch = next_batch(stop); !batch.empty())
@@ -77,7 +126,7 @@ void relay_desk::work(const std::stop_token& stop)
 }
 
 // Nothing: look again.
-std::vector<letter> relay_desk::next_batch(const std::stop_token& stop)
+std::vector<letter> relay_desk::back_room::next_batch(const std::stop_token& stop)
 {
     {
         lock guard(mutex_);
@@ -100,7 +149,7 @@ std::vector<letter> relay_desk::next_batch(const std::stop_token& stop)
 }
 
 // False: there is nothing to send any more.
-bool relay_desk::wait_for_other_side(const std::stop_token& stop)
+bool relay_desk::back_room::wait_for_other_side(const std::stop_token& stop)
 {
     for (;;) {
         const auto look_at = in(look_every);
@@ -115,7 +164,7 @@ bool relay_desk::wait_for_other_side(const std::stop_token& stop)
     }
 }
 
-std::vector<letter> relay_desk::take_unwanted()
+std::vector<letter> relay_desk::back_room::take_unwanted()
 {
     const std::lock_guard guard(mutex_);
     const auto unwanted = std::stable_partition(
@@ -127,7 +176,7 @@ std::vector<letter> relay_desk::take_unwanted()
 }
 
 // Only as long as more arrive; a single message is not held up if the last one was single, too.
-void relay_desk::gather(lock& guard)
+void relay_desk::back_room::gather(lock& guard)
 {
     std::size_t before = 0;
     while (last_size_ > 1 && waiting_.size() < batch_max_ && waiting_.size() != before) {
@@ -136,7 +185,7 @@ void relay_desk::gather(lock& guard)
     }
 }
 
-void relay_desk::publish(std::vector<letter> batch, const std::stop_token& stop)
+void relay_desk::back_room::publish(std::vector<letter> batch, const std::stop_token& stop)
 {
     const auto unwanted = std::stable_partition(
         batch.begin(), batch.end(), [](const letter& each) { return !is_unwanted(each); });

@@ -5,8 +5,6 @@
 #include <posthorn/transport.hpp>
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +24,8 @@ struct letter {
 
 /// Publishes what is given to it on a few threads of its own. While the other side is away,
 /// messages wait here with their leases renewed, and end unharmed if they are asked to.
+/// Lifetime: a letter may hold the worker, and with it this desk, so it can end on a thread of its
+/// own.
 /// Threads: safe to use from any.
 class relay_desk {
 public:
@@ -37,24 +37,10 @@ public:
     void send(letter what);
 
 private:
-    using lock = std::unique_lock<std::mutex>;
+    class back_room;
 
-    void work(const std::stop_token& stop);
-    std::vector<letter> next_batch(const std::stop_token& stop);
-    bool wait_for_other_side(const std::stop_token& stop);
-    void gather(lock& guard);
-    void publish(std::vector<letter> batch, const std::stop_token& stop);
-    std::vector<letter> take_unwanted();
-
-    const std::shared_ptr<transport> to_; // shared with whoever else publishes to it
-    const std::size_t batch_max_;
-
-    std::mutex mutex_;
-    std::condition_variable_any changed_;
-    std::deque<letter> waiting_;
-    std::size_t last_size_ = 0; ///< of the batch before: what comes next is about as many
-
-    std::vector<std::jthread> threads_; // last: they use the rest
+    std::shared_ptr<back_room> room_; // shared with the threads
+    std::vector<std::jthread> threads_;
 };
 
 /// The desks of a worker, one for each transport.

@@ -145,6 +145,7 @@ TEST_F(endpoint_test, a_topic_that_wins_is_the_topic_of_all)
     EXPECT_EQ(list_messages(store).at(0).topic, "inbox:orders");
 }
 
+// Proves: INB-05
 TEST_F(endpoint_test, other_paths_methods_and_forms_are_refused_in_json)
 {
     const auto status = [&](const std::string& method, const std::string& path,
@@ -218,6 +219,7 @@ TEST_F(endpoint_test, a_router_finds_the_store_of_each_message)
     EXPECT_THAT(list_inbound(second), SizeIs(1));
 }
 
+// Proves: F21
 TEST_F(endpoint_test, options_that_make_no_sense_are_refused)
 {
     const std::vector<std::function<void(inbox_endpoint_options&)>> mistakes{

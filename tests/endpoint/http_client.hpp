@@ -7,8 +7,10 @@
 #include <arpa/inet.h>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
@@ -19,29 +21,45 @@
 
 namespace posthorn::test {
 
+inline void connect(int socket, std::uint16_t port)
+{
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(port);
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0)
+        throw std::system_error(errno, std::generic_category(), "connect");
+}
+
 class http_client {
 public:
     explicit http_client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0))
     {
-        sockaddr_in where{};
-        where.sin_family = AF_INET;
-        where.sin_port = htons(port);
-        where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        if (::connect(socket_, reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0)
-            throw std::system_error(errno, std::generic_category(), "connect");
+        connect(socket_, port);
     }
     http_client(const http_client&) = delete;
     http_client& operator=(const http_client&) = delete;
     ~http_client() { ::close(socket_); }
 
-    void send(std::string_view bytes)
+    /// Returns: whether all of it was taken; false: the server has heard enough.
+    bool send(std::string_view bytes)
     {
         while (!bytes.empty()) {
             const auto taken = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
             if (taken <= 0)
-                return; // the server has heard enough
+                return false;
             bytes.remove_prefix(static_cast<std::size_t>(taken));
         }
+        return true;
+    }
+
+    void say_no_more() { ::shutdown(socket_, SHUT_WR); }
+
+    /// Whether something was said, or the connection closed, within this time.
+    [[nodiscard]] bool hears_within(std::chrono::milliseconds length) const
+    {
+        pollfd which{.fd = socket_, .events = POLLIN, .revents = 0};
+        return ::poll(&which, 1, static_cast<int>(length.count())) > 0;
     }
 
     [[nodiscard]] std::string read_all()

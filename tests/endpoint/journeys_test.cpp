@@ -28,7 +28,7 @@ protected:
     }
 };
 
-// Proves: INB-05, TRN-01, TRN-02
+// Proves: INB-05, TRN-01, TRN-02, F6
 TEST_F(webhook_journeys, a_message_that_is_sent_twice_has_one_effect)
 {
     test::tcp_gate gate("127.0.0.1", port);
@@ -69,7 +69,7 @@ TEST_F(webhook_journeys, a_message_that_is_sent_twice_has_one_effect)
     EXPECT_EQ(find_message(store, sent.id)->state, message_state::done);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_F(webhook_journeys, an_endpoint_that_is_away_costs_no_attempt)
 {
     test::tcp_gate gate("127.0.0.1", port);

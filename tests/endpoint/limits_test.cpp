@@ -109,7 +109,7 @@ TEST_F(endpoint_limits, no_more_are_served_at_once_than_allowed)
     how.connections_max = 2;
     std::atomic<int> inside = 0;
     std::atomic<int> most = 0;
-    how.progress = [&](const feed_report&) {
+    how.progress = [&](const feed_report&, const std::string&) {
         most = std::max(most.load(), ++inside);
         std::this_thread::yield();
         --inside;
@@ -137,7 +137,7 @@ TEST_F(endpoint_limits, who_says_nothing_makes_place_for_others)
     test::http_client slow(port);
     slow.send("POST /hooks/open HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf");
     EXPECT_EQ(post_signed("msg_1", "{}").status, 202);
-    EXPECT_THAT(slow.read_all(), AllOf(HasSubstr("400"), HasSubstr("cannot be read")));
+    EXPECT_THAT(slow.read_all(), AllOf(HasSubstr("408"), HasSubstr("took too long")));
     EXPECT_EQ(silent.read_all(), "");
 }
 
@@ -147,7 +147,7 @@ TEST_F(endpoint_limits, stopping_lets_requests_end_that_have_begun)
     auto how = options();
     std::promise<void> entered;
     std::promise<void> may_leave;
-    how.progress = [&](const feed_report&) {
+    how.progress = [&](const feed_report&, const std::string&) {
         entered.set_value();
         may_leave.get_future().wait();
     };

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What the guide gives to receivers accepts what we sign, and nothing else.
+# Proves: TRN-01
 set -euo pipefail
 guide=$1
 scratch=$(mktemp -d)
@@ -31,13 +32,20 @@ verify "$secret" "$id" "$sent" "$signature" "$scratch/bent" && fail 'the shell t
 verify "$other" "$id" "$sent" "$signature" "$scratch/body" && fail 'the shell takes another secret'
 verify "$secret" "$id" 1 "$signature" "$scratch/body" && fail 'the shell takes another time'
 
+# A secret can be plain bytes as well; openssl signs with them on its own.
+plain='0123456789 plain bytes'
+by_plain=v1,$({ printf '%s.%s.' "$id" "$sent" && cat "$scratch/body"; } |
+    openssl dgst -sha256 -hmac "$plain" -binary | openssl base64 -A)
+verify "$plain" "$id" "$sent" "$by_plain" "$scratch/body" || fail 'the shell refuses plain bytes'
+verify "$plain" "$id" "$sent" "$signature" "$scratch/body" && fail 'the shell takes another signature'
+
 block python >"$scratch/receiver.py"
 cat >"$scratch/try.py" <<'PYTHON'
 import sys
 
 import receiver
 
-secret, other, id, sent, signature = sys.argv[1:]
+secret, other, id, sent, signature, plain, by_plain = sys.argv[1:]
 body = b'{"test": 2432232314}'
 headers = {"webhook-id": id, "webhook-timestamp": sent, "webhook-signature": signature}
 
@@ -51,12 +59,17 @@ def check(expected, given=headers, content=body, secrets=(secret,), now=int(sent
 check(True)
 check(True, secrets=(other, secret))
 check(True, given=headers | {"webhook-signature": "v1,x v2,y " + signature})
+check(True, given=headers | {"webhook-signature": by_plain}, secrets=(plain,))
+check(True, given=headers | {"webhook-signature": by_plain}, secrets=(secret, plain))
+check(False, secrets=(plain,))
 check(False, secrets=(other,))
+check(False, given={})
+check(False, given=headers | {"webhook-timestamp": "²"})
 check(False, content=b"{}")
 check(False, given=headers | {"webhook-id": "another"})
 check(False, given=headers | {"webhook-signature": "v1,é"})
 check(False, now=int(sent) + 301)
 check(False, now=int(sent) - 301)
 PYTHON
-(cd "$scratch" && python3 try.py "$secret" "$other" "$id" "$sent" "$signature") ||
+(cd "$scratch" && python3 try.py "$secret" "$other" "$id" "$sent" "$signature" "$plain" "$by_plain") ||
     fail 'Python disagrees'

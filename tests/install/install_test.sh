@@ -17,6 +17,15 @@ mkdir -p "$scratch"
 cmake --install "$build" --prefix "$prefix" >"$scratch/install.log" || fail 'cmake --install'
 [[ -x $prefix/bin/posthorn ]] || fail 'the program is not installed'
 
+# The unit starts the program that was installed, and is otherwise the one of the sources.
+unit=$prefix/lib/systemd/system/posthorn.service
+grep -qxF "ExecStart=$prefix/bin/posthorn serve --config /etc/posthorn/posthorn.toml" "$unit" ||
+    fail 'the unit does not start the installed program'
+diff <(sed "s#$prefix/bin/#/usr/bin/#" "$unit") "$here/../../packaging/posthorn.service" ||
+    fail 'the unit is another'
+cmp "$prefix/share/posthorn/posthorn.toml" "$here/../../packaging/posthorn.toml" ||
+    fail 'the example of a configuration is not installed'
+
 cmake -S "$here/consumer" -B "$scratch/consumer" -G "$generator" \
     -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/configure.log" 2>&1 ||
     { cat "$scratch/configure.log" && fail 'the consumer does not configure'; }

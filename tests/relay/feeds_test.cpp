@@ -202,6 +202,7 @@ TEST_P(feeds, end_when_they_are_told_to)
     EXPECT_EQ(feed_inbox(db(), from_, {.source = "shop"}, told.get_token()).stored, 0U);
 }
 
+// Proves: F21
 TEST_P(feeds, need_a_source)
 {
     EXPECT_EQ(thrown_by([&] { feed_inbox(db(), from_, {}, {}); }).code(),

@@ -81,7 +81,7 @@ TEST_P(relays, send_many_each_once)
     EXPECT_THAT(states_of(ids), Each(message_state::done));
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F7
 TEST_P(relays, let_a_message_that_nobody_would_get_die_with_the_reason_and_its_neighbours_go)
 {
     const auto lost = add("nowhere");
@@ -123,7 +123,7 @@ TEST_P(relays, wait_for_a_broker_that_is_down_and_no_message_loses_an_attempt)
     }
 }
 
-// Proves: TRN-02, I21
+// Proves: TRN-02, I21, F5
 TEST_P(relays, that_drain_while_the_broker_is_down_give_everything_back_at_once)
 {
     broker_->begin(fault::outage);
@@ -180,7 +180,7 @@ TEST_P(relays, keep_the_order_of_a_key_across_rejections)
     EXPECT_THAT(by_key["b"], ElementsAre(1, 3, 5, 7, 9));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_P(relays, to_a_broker_that_is_down_do_not_hold_up_those_to_another)
 {
     const auto other = transports::make_broker_model();

@@ -242,8 +242,9 @@ TEST_P(journeys, have_one_effect_each_whoever_is_killed)
         }
     EXPECT_EQ(by_key.size(), static_cast<std::size_t>(keys));
     for (const auto& [key, names] : by_key)
-        EXPECT_TRUE(std::ranges::is_sorted(names))
-            << key << ": " << ::testing::PrintToString(names);
+        if (const auto late = std::ranges::is_sorted_until(names); late != names.end())
+            ADD_FAILURE() << key << ": " << *late << " came after " << *(late - 1) << "\n"
+                          << logs();
 
     const auto judged = here_.judged(allowed);
     EXPECT_THAT(judged.violations(), IsEmpty()) << to_text(judged) << logs();

@@ -44,6 +44,7 @@ TEST(envelope, names_the_message_and_its_cloud_event_beside_its_own_headers)
     EXPECT_THAT(said, Contains(Pair("ce_time", StartsWith("2027-01-15T08:00:00"))));
 }
 
+// Proves: TRN-01
 TEST(envelope, has_no_attributes_where_the_protocol_has_no_convention_and_no_time_of_other_ids)
 {
     auto what = letter();
@@ -66,6 +67,7 @@ TEST(envelope, is_opened_as_it_was_closed)
     EXPECT_EQ(got.payload, what.payload);
 }
 
+// Proves: INB-05
 TEST(envelope, of_a_stranger_says_what_its_cloud_event_says)
 {
     const auto got = opened({{"CE-Id", "4711"}, {"Ce-Type", "shop.order"}, {"ce-source", "/shop"}},
@@ -75,6 +77,7 @@ TEST(envelope, of_a_stranger_says_what_its_cloud_event_says)
     EXPECT_THAT(got.headers, IsEmpty());
 }
 
+// Proves: INB-05
 TEST(envelope, of_somebody_who_says_nothing_is_known_by_the_protocol)
 {
     const auto got =

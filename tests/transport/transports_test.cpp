@@ -141,7 +141,7 @@ TEST_P(transports, messages_of_a_key_arrive_in_their_order)
     EXPECT_TRUE(std::ranges::is_sorted(by_key["b"]));
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F7
 TEST_P(transports, a_message_that_nobody_would_get_is_refused_for_good_and_its_neighbours_go)
 {
     if (!way().capabilities().reports_unroutable)
@@ -257,7 +257,7 @@ TEST_P(transports, a_time_that_is_over_sends_nothing_that_was_not_sent)
     EXPECT_FALSE(is_permanent(late.why));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F7
 TEST_P(transports, a_rejection_is_not_for_good_and_holds_back_what_follows_of_its_key)
 {
     if (!can_have(fault::rejection))
@@ -279,7 +279,7 @@ TEST_P(transports, a_rejection_is_not_for_good_and_holds_back_what_follows_of_it
     EXPECT_THAT(payloads(behind().arrived(4)), ::testing::ElementsAre("3", "4", large, "2"));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_P(transports, an_outage_accepts_nothing_and_the_same_transport_goes_on_after_it)
 {
     if (!can_have(fault::outage))
@@ -297,7 +297,7 @@ TEST_P(transports, an_outage_accepts_nothing_and_the_same_transport_goes_on_afte
     EXPECT_THAT(payloads(behind().arrived(1)), Contains("after"));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST_P(transports, a_lost_answer_is_unknown_and_sending_again_is_safe)
 {
     if (!can_have(fault::silence))
@@ -318,7 +318,7 @@ TEST_P(transports, a_lost_answer_is_unknown_and_sending_again_is_safe)
     }
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST_P(transports, pressure_is_waited_for_and_then_refused_for_now)
 {
     if (!can_have(fault::pressure))
@@ -331,10 +331,11 @@ TEST_P(transports, pressure_is_waited_for_and_then_refused_for_now)
     EXPECT_FALSE(is_permanent(answer.why));
     std::jthread later([&] { behind().end(fault::pressure); });
     EXPECT_TRUE(send(make("orders", "after"), {.until = soon(30s)}).accepted());
+    later.join();
     EXPECT_THAT(payloads(behind().arrived(1)), ::testing::ElementsAre("after"));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_P(transports, a_stop_request_ends_every_wait)
 {
     if (!can_have(fault::outage))

@@ -22,6 +22,8 @@ public:
     }
 
     [[nodiscard]] listen_address address() const override { return address_; }
+    [[nodiscard]] bool is_listening() const noexcept override { return server_.is_listening(); }
+    void stop_accepting() override { server_.stop_accepting(); }
 
 private:
     listen_address address_;
@@ -73,8 +75,9 @@ std::unique_ptr<listening> listen_for_webhooks(const std::vector<endpoint_settin
         store_of.emplace(each.source, each.store);
         options.paths.push_back(path_of(each));
     }
-    const auto label = paths.size() == 1 ? paths.front().source : to_string(paths.front().listen);
-    options.progress = [numbers, label](const feed_report& what) { numbers->fed(label, what); };
+    options.progress = [numbers](const feed_report& what, const std::string& source) {
+        numbers->fed(source, what);
+    };
     auto find = [among = router(stores), store_of](const fed_message&,
                                                    const std::string& source) mutable {
         const auto found = store_of.find(source);

@@ -29,6 +29,11 @@ public:
     virtual ~listening() = default;
 
     [[nodiscard]] virtual listen_address address() const = 0; ///< with the port that it got
+    [[nodiscard]] virtual bool is_listening() const noexcept = 0;
+
+    /// Gives the port back and returns at once. Its destruction ends what has begun: what is still
+    /// being sent after a second is cut off, what is being stored is waited for.
+    virtual void stop_accepting() = 0;
 };
 
 /// Listens at one address, for all paths there.

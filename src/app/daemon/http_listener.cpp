@@ -1,75 +1,70 @@
-// Listening, by cpp-httplib: the only place that includes it, because it compiles slowly.
+// What is asked over HTTP, put to the daemon: the only place here that includes cpp-httplib,
+// because it compiles slowly.
 #include "app/daemon/http_listener.hpp"
 
-#include <posthorn/environment.hpp>
-#include <posthorn/error.hpp>
+#include "http/server.hpp"
 
-#include <fmt/format.h>
 #include <httplib.h>
 
-#include <thread>
+#include <chrono>
 #include <utility>
 
 namespace posthorn::daemon {
 namespace {
 
+using namespace std::chrono_literals;
+
 // Whoever looks is on this machine, or nearly so: nobody needs longer, and nobody needs many.
-constexpr std::size_t threads_max = 4;
-constexpr time_t patience_s = 5;
-constexpr std::size_t request_bytes_max = 64 * 1024;
+http::server_options options_for(const listen_address& where, log_sink log)
+{
+    return {.who = "the daemon",
+            .address = where.host,
+            .port = static_cast<std::uint16_t>(where.port),
+            .connections_max = 4,
+            .body_bytes_max = 0,
+            .request_within = 5s,
+            .log = std::move(log)};
+}
 
 } // namespace
 
 struct http_listener::state {
-    httplib::Server server;
+    state(const listen_address& at, log_sink log)
+        : where(at), server(options_for(at, std::move(log)))
+    {}
+
     listen_address where;
-    std::jthread thread;
+    http::server server;
 };
 
-http_listener::http_listener(const listen_address& where, answering answer)
-    : state_(std::make_unique<state>())
+http_listener::http_listener(const listen_address& where, answering answer, log_sink log)
+    : state_(std::make_unique<state>(where, std::move(log)))
 {
-    auto& server = state_->server;
-    state_->where = where;
-    server.new_task_queue = [] { return new httplib::ThreadPool(threads_max); };
-    server.set_read_timeout(patience_s);
-    server.set_write_timeout(patience_s);
-    server.set_keep_alive_max_count(1); // else ending waits for connections that nobody uses
-    server.set_payload_max_length(request_bytes_max);
-    // Two daemons must not share a port without knowing.
-    server.set_socket_options([](socket_t socket) {
-        const int yes = 1;
-        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    server.Get(".*", [answer = std::move(answer)](const httplib::Request& request,
-                                                  httplib::Response& response) {
-        auto said = answer(request.path);
-        response.status = said.status;
-        response.set_content(std::move(said.body), said.type);
-    });
-    if (where.port == 0)
-        state_->where.port = server.bind_to_any_port(where.host);
-    const bool bound =
-        where.port == 0 ? state_->where.port > 0 : server.bind_to_port(where.host, where.port);
-    if (!bound)
-        throw error(error_code::unavailable,
-                    fmt::format("cannot listen at {}: it is taken, or not an address of this "
-                                "machine",
-                                to_string(where)));
-    state_->thread = std::jthread([this] { state_->server.listen_after_bind(); });
-    // It can only be stopped once it runs.
-    while (!server.is_running())
-        environment::system().clock->pause(std::chrono::milliseconds{1});
+    // Before the library looks for a pattern that matches, or reads a body: neither is of use here.
+    state_->server.answers().set_pre_routing_handler(
+        [answer = std::move(answer)](const httplib::Request& request, httplib::Response& response) {
+            const bool reads = request.method == "GET" || request.method == "HEAD";
+            const auto said = reads ? answer(request.path)
+                                    : http_answer{.status = 405, .body = "this can only be read\n"};
+            if (!reads)
+                response.set_header("Allow", "GET, HEAD");
+            response.status = said.status;
+            response.set_content(said.body, said.type);
+            return httplib::Server::HandlerResponse::Handled;
+        });
+    state_->where.port = state_->server.start();
 }
 
-http_listener::~http_listener()
-{
-    state_->server.stop();
-}
+http_listener::~http_listener() = default;
 
 const listen_address& http_listener::address() const
 {
     return state_->where;
+}
+
+bool http_listener::is_listening() const noexcept
+{
+    return state_->server.is_listening();
 }
 
 } // namespace posthorn::daemon

@@ -1,7 +1,9 @@
-// A small HTTP server for those who look after the daemon: it answers GET and nothing else.
+// A small HTTP server for those who look after the daemon: it answers GET and HEAD and
+// nothing else.
 #pragma once
 
 #include "app/daemon/config.hpp"
+#include <posthorn/environment.hpp>
 
 #include <functional>
 #include <memory>
@@ -23,12 +25,15 @@ public:
     using answering = std::function<http_answer(std::string_view path)>;
 
     /// Throws: `error` with `unavailable` if nobody can listen there.
-    http_listener(const listen_address& where, answering answer);
+    http_listener(const listen_address& where, answering answer, log_sink log = {});
     http_listener(const http_listener&) = delete;
     http_listener& operator=(const http_listener&) = delete;
     ~http_listener();
 
     [[nodiscard]] const listen_address& address() const; ///< with the port that it got
+
+    /// Not so while the system lets nobody in, which is logged and tried again.
+    [[nodiscard]] bool is_listening() const noexcept;
 
 private:
     struct state;

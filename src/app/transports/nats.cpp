@@ -57,6 +57,7 @@ feed_opener nats_feed(section& from, std::string_view url_key, const secret_url&
     take(options.filter, from.text("filter"));
     take(options.ack_wait, from.time("ack_wait", 1ms));
     take(options.domain, from.text("domain"));
+    take(options.in_order, from.flag("in_order"));
     take(options.connect_within, from.time("connect_within", 1ms));
     take(options.ping_every, from.time("ping_every", 1ms));
     take(options.client_name, from.text("client_name"));

@@ -1,10 +1,8 @@
 // A durable consumer's messages, asked for in batches. They are acknowledged by their own reply
 // subjects, so what was handed over before an interruption can be answered after it.
-//
-// What a dead process had in hand, or a broken connection carried, comes again only when its time
-// is over. Until then a feed asks for nothing: what is newer would overtake it.
 #include "core/trace_context.hpp"
 #include "transport/envelope.hpp"
+#include "transport/nats/catching_up.hpp"
 #include "transport/nats/link.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/nats.hpp>
@@ -13,10 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -34,12 +34,33 @@ constexpr std::chrono::nanoseconds heartbeat = 2s; // and so often that it still
 constexpr auto silence_max = 3 * heartbeat;        // after which it does not
 constexpr auto rest_without_consumer = 1s;
 constexpr auto rest_for_others = 200ms;
-constexpr auto others_grace = 500ms; // for a server to notice that the time of messages is over
-constexpr auto unsure_for = 5s;      // an answer younger than that may be lost with its connection
-constexpr auto answer_within = 5s;   // what the server knows, it knows at once
-constexpr int no_such_consumer = 10'014;
+constexpr std::chrono::nanoseconds gather_for = 1s; // what is there comes at once
+constexpr std::size_t gather_max = 1'000;           // at a time
+constexpr auto unsure_for = 5s; // an answer younger than that may be lost with its connection
+constexpr auto refused_pause = 60s;
+constexpr auto answer_within = 5s; // what the server knows, it knows at once
+constexpr std::uint64_t no_such_consumer = 10'014;
 constexpr std::string_view acknowledged = "+ACK";
 constexpr std::string_view terminated = "+TERM";
+
+// Of an object that a server sent, which may be anything; zero: it has no such number.
+std::uint64_t number_in(const nlohmann::json& object, const char* name)
+{
+    const auto found = object.find(name);
+    return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+std::string text_in(const nlohmann::json& object, const char* name)
+{
+    const auto found = object.find(name);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+nlohmann::json object_in(const nlohmann::json& object, const char* name)
+{
+    const auto found = object.find(name);
+    return found != object.end() && found->is_object() ? *found : nlohmann::json::object();
+}
 
 class nats_feed final : public feed, private nats_listener {
 public:
@@ -82,16 +103,21 @@ public:
 
     void give_back(std::span<const std::uint64_t> tickets, duration pause) override
     {
-        const auto length = std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count();
-        answer(tickets, fmt::format(R"(-NAK {{"delay": {}}})", std::max<std::int64_t>(length, 0)));
+        answer(tickets, not_now(pause));
     }
 
+    // A stream that keeps only what somebody still wants removes what is terminated.
     void refuse(std::span<const std::uint64_t> tickets, const std::string& reason) override
     {
-        if (!tickets.empty() && log_)
-            log_(log_level::warning,
-                 fmt::format("{}: {} messages are terminated: {}", name_, tickets.size(), reason));
-        answer(tickets, std::string(terminated));
+        if (tickets.empty())
+            return;
+        const bool stays = stays_in_stream_;
+        say(log_level::warning,
+            fmt::format("{} messages {}: {}", tickets.size(),
+                        stays ? "stay in the stream and do not come again"
+                              : "are put back, since the stream would remove them",
+                        reason));
+        answer(tickets, stays ? std::string(terminated) : not_now(refused_pause));
     }
 
     void close() override
@@ -102,9 +128,7 @@ public:
         // So that they come again at once, and not when their time is over; in their order.
         for (const auto& [ticket, reply] : tickets_)
             send_answer(reply, "-NAK");
-        for (const auto& [reply, message] : waiting_)
-            send_answer(reply, "-NAK");
-        waiting_.clear();
+        give_waiting_back();
         tickets_.clear();
         connection_.reset();
         changed_.notify_all();
@@ -115,41 +139,57 @@ public:
     std::string name() const override { return name_; }
 
 private:
+    enum class phase { meeting, gathering, reading };
+
+    static std::string not_now(duration pause)
+    {
+        const auto length = std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count();
+        return fmt::format(R"(-NAK {{"delay": {}}})", std::max<std::int64_t>(length, 0));
+    }
+
+    [[nodiscard]] bool can_hand_over() const
+    {
+        return !waiting_.empty() && phase_ == phase::reading;
+    }
+
     // Asks the server for messages, or for a consumer, unless it has been asked already.
     void ask(std::size_t at_most)
     {
         const auto now = steady_clock::now();
         if (connection_ == nullptr || now < ask_again_at_)
             return;
-        if (asked_)
+        if (asked_ && phase_ == phase::gathering)
+            end_request();
+        else if (asked_)
             begin_again(); // nobody says that the consumer of a request has gone
-        if (!is_known_) {
+        if (phase_ == phase::meeting) {
             request("CONSUMER.INFO", "i", {});
             ask_again_at_ = now + answer_within;
             return;
         }
-        asked_ = true;
+        asked_ = had_asked_ = true;
         ++pull_;
-        left_ = gathering_ ? elsewhere_ : at_most;
-        nlohmann::json wanted{{"batch", left_}};
-        if (gathering_) {
-            wanted["no_wait"] = true;
+        nlohmann::json wanted;
+        if (phase_ == phase::gathering) {
+            left_ = std::min({elsewhere_, gather_max, batch_max_});
+            wanted = {{"no_wait", true}, {"expires", gather_for.count()}};
+            ask_again_at_ = now + 2 * gather_for;
         } else {
-            wanted["expires"] = pull_for.count();
-            wanted["idle_heartbeat"] = heartbeat.count();
+            left_ = std::min(at_most, batch_max_);
+            wanted = {{"expires", pull_for.count()}, {"idle_heartbeat", heartbeat.count()}};
+            ask_again_at_ = now + silence_max;
         }
+        wanted["batch"] = left_;
         request("CONSUMER.MSG.NEXT", fmt::format("p{}", pull_), wanted.dump());
-        ask_again_at_ = now + silence_max;
     }
 
     // What was on its way may be lost.
     void begin_again()
     {
-        since_ = steady_clock::now();
-        is_known_ = gathering_ = false;
+        others_.begin(steady_clock::now(), std::exchange(had_asked_, false));
+        phase_ = phase::meeting;
+        asked_ = false;
     }
-
-    [[nodiscard]] bool can_hand_over() const { return !waiting_.empty() && !gathering_; }
 
     // Its answer comes to `about`.
     void request(std::string_view what, std::string_view about, std::string_view body)
@@ -217,6 +257,14 @@ private:
             unsure_.pop_front();
     }
 
+    void give_waiting_back()
+    {
+        for (const auto& [reply, message] : waiting_)
+            send_answer(reply, "-NAK");
+        if (!std::exchange(waiting_, {}).empty())
+            others_.given_back();
+    }
+
     void on_up(std::shared_ptr<nats_connection> connection) override
     {
         const std::lock_guard lock(mutex_);
@@ -227,8 +275,13 @@ private:
             send_answer(each.reply, each.what);
             each.at = steady_clock::now();
         }
+        // A server that was killed may have forgotten to whom it gave them, and give older ones
+        // now.
+        give_waiting_back();
         begin_again();
         look_again({});
+        (void)connection_->publish(fmt::format("{}STREAM.INFO.{}", api_, how_.stream),
+                                   connection_->inbox() + "s", {});
     }
 
     void on_down(const std::string& /*why*/) override
@@ -261,9 +314,11 @@ private:
         if (reply != nullptr && std::string_view(reply).starts_with("$JS.ACK.")) {
             waiting_.emplace_back(reply, message_in(message, reply));
             problem_.clear();
+            if (delivery_in(reply) == 1)
+                saw_new_ = true;
             if (left_ > 0 && --left_ == 0)
                 end_request();
-            else
+            else if (phase_ != phase::gathering)
                 ask_again_at_ = steady_clock::now() + silence_max;
             return;
         }
@@ -273,6 +328,8 @@ private:
             take_consumer(payload_of(message), how_.create_consumer);
         else if (about == "c")
             take_consumer(payload_of(message), false);
+        else if (about == "s")
+            take_stream(payload_of(message));
         else if (about == fmt::format("p{}", pull_))
             take_status(message);
     }
@@ -286,15 +343,20 @@ private:
             ask_again_at_ = steady_clock::now() + silence_max;
             return;
         }
-        if (status != "503" && status != "409") {
-            end_request();
-            return;
-        }
-        is_known_ = gathering_ = false;
         const char* words = nullptr;
         (void)natsMsgHeader_Get(&message, "Description", &words);
-        complain(words == nullptr ? "the consumer says no" : words);
-        look_again(rest_without_consumer);
+        const std::string_view why = words == nullptr ? "the consumer says no" : words;
+        if (why.find("MaxRequestBatch") != why.npos && batch_max_ > 1) {
+            batch_max_ = std::max<std::size_t>(std::min(left_, batch_max_) / 2, 1);
+            look_again({});
+        } else if (status != "503" && status != "409") {
+            saw_new_ = true; // there is nothing left
+            end_request();
+        } else {
+            phase_ = phase::meeting;
+            complain(std::string(why));
+            look_again(rest_without_consumer);
+        }
     }
 
     // What the server knows of the consumer, which is made if it is not there and `may_be_made`.
@@ -307,50 +369,94 @@ private:
             return;
         }
         if (may_be_made && read.is_object() && error->is_object() &&
-            error->value("err_code", 0) == no_such_consumer) {
+            number_in(*error, "err_code") == no_such_consumer) {
             ask_for_consumer();
             return;
         }
-        complain(read.is_object() && error->is_object()
-                     ? error->value("description", "there is no such consumer")
-                     : "JetStream does not answer");
+        complain(read.is_object() && error->is_object() ? text_in(*error, "description")
+                                                        : "JetStream does not answer");
         look_again(rest_without_consumer);
     }
 
     void meet(const nlohmann::json& consumer)
     {
-        const auto pending = consumer.value("num_ack_pending", std::size_t{0});
+        const auto pending = static_cast<std::size_t>(number_in(consumer, "num_ack_pending"));
+        const auto config = object_in(consumer, "config");
+        const std::chrono::nanoseconds their_time(number_in(config, "ack_wait"));
+        if (const auto most = number_in(config, "max_batch"); most > 0)
+            batch_max_ = static_cast<std::size_t>(most);
+        put_in_order();
         elsewhere_ = pending - std::min(pending, tickets_.size() + waiting_.size());
-        const auto config = consumer.value("config", nlohmann::json::object());
-        const std::chrono::nanoseconds their_time(config.value("ack_wait", std::int64_t{0}));
-        if (elsewhere_ > 0 && steady_clock::now() < since_ + their_time + others_grace) {
+        if (!how_.in_order)
+            elsewhere_ = 0;
+        switch (others_.next(steady_clock::now(), elsewhere_, their_time)) {
+        case catching_up::step::rest:
+            complain(fmt::format("{} messages are in other hands; they are waited for, so that "
+                                 "nothing overtakes them, until their time is over",
+                                 elsewhere_),
+                     log_level::info);
             look_again(rest_for_others);
-            return;
+            break;
+        case catching_up::step::gather:
+            phase_ = phase::gathering;
+            saw_new_ = false;
+            look_again({});
+            break;
+        case catching_up::step::read:
+            problem_.clear();
+            phase_ = phase::reading;
+            look_again({});
+            break;
         }
-        problem_.clear();
-        is_known_ = true;
-        gathering_ = elsewhere_ > 0;
+    }
+
+    void end_request()
+    {
+        if (phase_ == phase::gathering) {
+            phase_ = phase::meeting;
+            if (saw_new_ || left_ > 0)
+                others_.gathered();
+        }
         look_again({});
     }
 
-    // What comes again comes in the order in which its time was over.
-    void end_request()
+    // By place in the stream. What came twice counts once: its answer goes to the later delivery.
+    void put_in_order()
     {
-        if (std::exchange(gathering_, false))
-            std::ranges::stable_sort(waiting_, {},
-                                     [](const auto& each) { return sequence_in(each.first); });
-        look_again({});
+        std::map<std::uint64_t, std::pair<std::string, fed_message>> sorted;
+        for (auto& each : waiting_) {
+            const auto place = sequence_in(each.first);
+            sorted.insert_or_assign(place, std::move(each));
+        }
+        waiting_.clear();
+        for (auto& [place, each] : sorted)
+            waiting_.push_back(std::move(each));
+    }
+
+    void take_stream(std::string_view json)
+    {
+        const auto read = nlohmann::json::parse(json, nullptr, false);
+        if (!read.is_object() || read.contains("error"))
+            return; // we may not know
+        const auto retention = text_in(object_in(read, "config"), "retention");
+        stays_in_stream_ = retention.empty() || retention == "limits";
     }
 
     // Once for each new problem.
-    void complain(const std::string& what)
+    void complain(const std::string& what, log_level level = log_level::warning)
     {
-        if (std::exchange(problem_, what) != what && log_)
-            log_(log_level::warning, fmt::format("{}: {}", name_, what));
+        if (std::exchange(problem_, what) != what)
+            say(level, what);
+    }
+
+    void say(log_level level, const std::string& what) const
+    {
+        if (log_)
+            log_(level, fmt::format("{}: {}", name_, what));
     }
 
     // $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.…, or with a domain and an account before them.
-    static std::string_view place_in(std::string_view reply)
+    static std::string_view part_of(std::string_view reply, std::size_t which)
     {
         std::vector<std::string_view> parts;
         for (std::size_t from = 0; from <= reply.size();) {
@@ -358,13 +464,19 @@ private:
             parts.push_back(reply.substr(from, end - from));
             from = end + 1;
         }
-        const std::size_t at = parts.size() >= 12 ? 7 : 5;
+        const std::size_t at = which + (parts.size() >= 12 ? 2 : 0);
         return parts.size() > at ? parts[at] : std::string_view{};
     }
 
-    static std::uint64_t sequence_in(std::string_view reply)
+    static std::string_view place_in(std::string_view reply) { return part_of(reply, 5); }
+    static std::uint64_t sequence_in(std::string_view reply) { return as_number(place_in(reply)); }
+    static std::uint64_t delivery_in(std::string_view reply)
     {
-        const auto digits = place_in(reply);
+        return as_number(part_of(reply, 4));
+    }
+
+    static std::uint64_t as_number(std::string_view digits)
+    {
         std::uint64_t result = 0;
         std::from_chars(digits.data(), digits.data() + digits.size(), result);
         return result;
@@ -416,11 +528,15 @@ private:
     std::uint64_t pull_ = 0;     ///< the number of the latest request for messages
     std::size_t left_ = 0;       ///< of what it asked for
     steady_time ask_again_at_{}; ///< until then it is under way
-    bool is_known_ = false;      ///< the consumer: the server has said that it is there
     bool asked_ = false;         ///< for messages, and that has not ended
-    steady_time since_{};        ///< nothing is lost that was sent later
-    std::size_t elsewhere_ = 0;  ///< messages that others have, or nobody
-    bool gathering_ = false;     ///< those, before any is handed over
+    std::size_t batch_max_ = std::numeric_limits<std::size_t>::max(); ///< the consumer's
+
+    phase phase_ = phase::meeting;
+    catching_up others_;
+    bool had_asked_ = false;                   ///< for messages, on this connection
+    std::size_t elsewhere_ = 0;                ///< messages that others have, or nobody
+    bool saw_new_ = false;                     ///< while gathering: it came to its end
+    std::atomic<bool> stays_in_stream_ = true; ///< what is terminated
     std::string problem_;
 
     std::deque<std::pair<std::string, fed_message>> waiting_; ///< by where to answer

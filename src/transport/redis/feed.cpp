@@ -180,7 +180,10 @@ private:
         }
         switch (asked) {
         case question::none: break;
-        case question::group: group_is_known_ = true; break;
+        case question::group:
+            group_is_known_ = true;
+            forget_what_is_held();
+            break;
         case question::history:
             if (const auto last = take_stream(reply); last.empty())
                 history_from_.clear();
@@ -195,6 +198,16 @@ private:
         case question::abandoned: take_abandoned(reply); break;
         case question::fresh: (void)take_stream(reply); break;
         }
+    }
+
+    // In a group that was just made nobody has anything in hand, and its entries may have the ids
+    // that others had before.
+    void forget_what_is_held()
+    {
+        held_.clear();
+        tickets_.clear();
+        resting_.clear();
+        owed_.clear();
     }
 
     void take_error(question asked, std::string_view text)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Webhooks, there and back: what is sent to an endpoint of the daemon, signed, is stored and handled
 # once; a reload changes who may send while nothing is lost.
-# Proves: OPS-03
+# Proves: OPS-03, INB-05, F7
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 sender=sqlite:$scratch/sender.db
 expect 0 init "$url"
@@ -65,5 +65,26 @@ until_true log_has 'stays as it was'
 send /hooks/second "$POSTHORN_TEST_HOOK" 1
 [[ $(json_value done) == 1 ]] || fail "the old one goes on"
 until_true eval '(($(wc -l <"$scratch/arrived") == 9))'
+stop
+
+# Two who send to one address are counted each by its own name.
+configuration 127.0.0.1:0 /hooks/first
+cat >>"$config" <<END
+[[endpoints]]
+listen = "127.0.0.1:0"
+path = "/hooks/other"
+source = "neighbour"
+secrets = [{ env = "POSTHORN_TEST_HOOK" }]
+store = "shop"
+topic = "hook"
+topic_wins = true
+END
+start
+port=$(sed -n 's/.* listening at=http:\/\/127.0.0.1:\([0-9]*\).*/\1/p' "$log")
+hooks=$(sed -n 's/.*listening for webhooks at=http:\/\/127.0.0.1:\([0-9]*\).*/\1/p' "$log")
+send /hooks/first "$POSTHORN_TEST_HOOK" 2
+send /hooks/other "$POSTHORN_TEST_HOOK" 3
+until_true metric_is 'posthorn_fed_total\{source="partner",answer="stored"\} 2'
+until_true metric_is 'posthorn_fed_total\{source="neighbour",answer="stored"\} 3'
 stop
 ! grep -q Y2FuYXJ5 "$log" || fail "a secret was told"

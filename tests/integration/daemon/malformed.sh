@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configurations that are wrong: each file of `malformed` says in its first line where, and with
 # which key; all of that must be told, at once, and nothing else.
-# Proves: OPS-03
+# Proves: OPS-03, F21
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 unset POSTHORN_TEST_UNSET || true
 cd "$here/malformed"

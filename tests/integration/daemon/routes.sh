@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # To other systems and back: what one store relays through a broker is fed into the inbox of another
 # and handled there, each message once.
-# Proves: OPS-03, OPS-04
+# Proves: OPS-03, OPS-04, TRN-01, TRN-02, TRN-03, INB-05, F5
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 : "${POSTHORN_TEST_RABBITMQ:?is not set: run ./dev servers, and then this with what it prints}"
 : "${POSTHORN_TEST_NATS:?is not set: run ./dev servers, and then this with what it prints}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Secrets come from the environment, from files or from the configuration itself, and appear in
 # nothing that the daemon says.
-# Proves: OPS-03
+# Proves: OPS-03, OPS-04
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 canary=cAnArY-7%f@:/x
 encoded=cAnArY-7%25f%40%3A%2Fx

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The daemon on PostgreSQL and MariaDB: stores that a query finds there, and a message enqueued by
 # psql as the guide says.
-# Proves: OPS-03
+# Proves: OPS-03, OUT-20
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 source "$here/../cli/on_servers.sh"
 trap 'cleanup 2>/dev/null; end_all' EXIT

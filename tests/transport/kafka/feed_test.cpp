@@ -249,6 +249,7 @@ TEST_F(kafka_feed, forgets_its_tickets_when_its_partitions_go_to_another)
     EXPECT_EQ(brokers.committed("shop", "shared", 1 - partition), -1);
 }
 
+// Proves: F21
 TEST(kafka_feed_options, that_cannot_work_are_refused_with_what_is_wrong)
 {
     const auto complaint = [](const kafka_feed_options& options) -> std::string {

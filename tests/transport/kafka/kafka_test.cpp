@@ -40,7 +40,7 @@ std::string complaint_about(const kafka_options& options)
     return "none";
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F21
 TEST(kafka_options, that_cannot_work_are_refused_with_what_is_wrong)
 {
     EXPECT_THAT(complaint_about({.url = "amqp://localhost"}), HasSubstr("kafka://host:9092"));
@@ -192,7 +192,7 @@ TEST_F(kafka_brokers, a_record_is_a_cloud_event_with_the_key_of_the_message)
     EXPECT_FALSE(found.named.contains("Content-Type"));
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F7
 TEST_F(kafka_brokers, a_topic_that_we_may_not_write_to_is_denied_for_good_and_others_go_on)
 {
     brokers.create("secrets");
@@ -205,7 +205,7 @@ TEST_F(kafka_brokers, a_topic_that_we_may_not_write_to_is_denied_for_good_and_ot
     EXPECT_TRUE(all_accepted(way->publish(std::vector{make("orders")})));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F7
 TEST_F(kafka_brokers, who_shares_a_request_with_a_bad_message_does_not_share_its_fate)
 {
     brokers.create("orders");
@@ -232,7 +232,7 @@ TEST_F(kafka_brokers, a_producer_that_broke_is_replaced)
     EXPECT_EQ(brokers.log({"orders"}).size(), 101U);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_F(kafka_brokers, a_full_queue_is_waited_for)
 {
     const auto way = open({.url = {}, .settings = {{"queue.buffering.max.messages", "10"}}});
@@ -245,7 +245,7 @@ TEST_F(kafka_brokers, a_full_queue_is_waited_for)
     }
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_F(kafka_brokers, a_call_whose_time_is_over_takes_nothing_from_others)
 {
     brokers.create("orders");
@@ -278,7 +278,7 @@ TEST_F(kafka_brokers, closing_waits_for_what_is_being_published)
     EXPECT_TRUE(accepted);
 }
 
-// Proves: TRN-02, TRN-04
+// Proves: TRN-02, TRN-04, F5
 TEST_F(kafka_brokers, brokers_that_go_and_come_lose_nothing_and_keep_the_order_of_keys)
 {
     constexpr int keys = 5;

@@ -130,7 +130,7 @@ authorization {
     EXPECT_EQ(server.messages_in("ALL"), 2U);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F7
 TEST(nats_transport, a_full_stream_rejects_until_there_is_room)
 {
     const auto stream = unique_name();
@@ -147,7 +147,7 @@ TEST(nats_transport, a_full_stream_rejects_until_there_is_room)
     EXPECT_TRUE(nats->publish(std::span(some).last(1)).at(0).accepted());
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST(nats_transport, an_acknowledgement_that_does_not_come_in_time_is_unknown)
 {
     const auto stream = unique_name();
@@ -170,7 +170,7 @@ TEST(nats_transport, an_acknowledgement_that_does_not_come_in_time_is_unknown)
     EXPECT_EQ(server.messages_in(stream), 3U) << "the same ids are stored once";
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST(nats_transport, what_was_never_sent_is_refused_and_what_was_is_unknown)
 {
     const auto stream = unique_name();
@@ -194,7 +194,7 @@ TEST(nats_transport, what_was_never_sent_is_refused_and_what_was_is_unknown)
     EXPECT_EQ(answers[2].why, refusal::unavailable);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST(nats_transport, a_server_that_is_killed_under_load_loses_nothing_that_it_accepted)
 {
     private_broker broker("nats");
@@ -253,6 +253,7 @@ TEST(nats_transport, a_password_is_shown_nowhere)
                 AllOf(Not(HasSubstr(canary)), HasSubstr("127.0.0.1"), HasSubstr("Authorization")));
 }
 
+// Proves: F21
 TEST(nats_transport, options_that_make_no_sense_are_refused_with_what_would_be_right)
 {
     const auto problem = [](nats_options how) -> std::string {

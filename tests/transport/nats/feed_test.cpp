@@ -136,6 +136,59 @@ TEST_F(nats_feed_of, nothing_overtakes_what_a_dead_process_had_in_hand)
 }
 
 // Proves: INB-05
+TEST_F(nats_feed_of, a_consumer_may_hand_out_only_a_few_at_a_time)
+{
+    server_.set_consumer(stream_, "billing", 1s, 2);
+    test::tcp_gate gate("127.0.0.1", shared_nats_port());
+    for (const auto* each : {"1", "2", "3", "4", "5"})
+        publish(each);
+    const auto dead = open(1s, gate.port());
+    ASSERT_EQ(take_from(*dead, 5).size(), 5U);
+    gate.refuse(true);
+    gate.cut();
+    publish("6");
+    const auto other = open(1s);
+    EXPECT_THAT(payloads_of(take_from(*other, 6)), ElementsAre("1", "2", "3", "4", "5", "6"));
+}
+
+// Proves: INB-05
+TEST_F(nats_feed_of, a_link_that_breaks_again_and_again_does_not_keep_it_waiting)
+{
+    publish("1");
+    test::tcp_gate gate("127.0.0.1", shared_nats_port());
+    const auto dead = open(2s, gate.port());
+    ASSERT_EQ(take_from(*dead, 1).size(), 1U);
+    gate.refuse(true);
+    gate.cut();
+    publish("2");
+    test::tcp_gate flapping("127.0.0.1", shared_nats_port());
+    const auto other = open(2s, flapping.port());
+    std::jthread cutter([&](const std::stop_token& over) {
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any never;
+        while (!never.wait_for(lock, over, 1s, [&] { return over.stop_requested(); }))
+            flapping.cut();
+    });
+    EXPECT_THAT(payloads_of(take_from(*other, 2)), ElementsAre("1", "2"));
+}
+
+// Proves: INB-05
+TEST_F(nats_feed_of, who_does_not_care_for_order_need_not_wait)
+{
+    publish("1");
+    const auto slow = open(30s);
+    ASSERT_EQ(take_from(*slow, 1).size(), 1U);
+    publish("2");
+    const auto other =
+        open_nats_feed({.url = fmt::format("nats://127.0.0.1:{}", shared_nats_port()),
+                        .stream = stream_,
+                        .consumer = "billing",
+                        .in_order = false});
+    EXPECT_THAT(payloads_of(take_from(*other, 1)), ElementsAre("2"));
+}
+
+// Proves: INB-05
 TEST_F(nats_feed_of, what_another_keeps_in_hand_holds_up_nobody_for_longer_than_its_time)
 {
     publish("1");
@@ -176,6 +229,22 @@ TEST_F(nats_feed_of, what_is_refused_stays_in_the_stream_and_does_not_come_again
     EXPECT_TRUE(all_is_acknowledged_up_to(2));
     EXPECT_EQ(server_.messages_in(stream_), 2U);
     EXPECT_THAT(lines_.text(), HasSubstr("no store could take it"));
+}
+
+// Proves: INB-05
+TEST_F(nats_feed_of, what_is_refused_stays_in_a_work_queue_and_is_put_back)
+{
+    const auto queue = unique_name();
+    server_.set_stream(queue, {queue + ".>"}, {-1, -1, -1, 1, true});
+    server_.publish(queue + ".orders", "bad");
+    const auto from = open_nats_feed({.url = fmt::format("nats://127.0.0.1:{}", shared_nats_port()),
+                                      .stream = queue,
+                                      .consumer = "billing"},
+                                     lines_.surroundings());
+    from->refuse(tickets_of(take_from(*from, 1)), "no store could take it");
+    EXPECT_TRUE(comes_true([&] { return lines_.text().find("put back") != std::string::npos; }));
+    EXPECT_EQ(server_.messages_in(queue), 1U);
+    EXPECT_EQ(server_.unacknowledged(queue, "billing"), 1U);
 }
 
 // Proves: INB-05
@@ -239,6 +308,7 @@ TEST_F(nats_feed_of, a_wait_ends_with_its_time_its_stop_and_the_feed)
     EXPECT_TRUE(from->receive(1, {}).empty());
 }
 
+// Proves: INB-05
 TEST_F(nats_feed_of, many_come_in_their_order)
 {
     for (int i = 0; i < 500; ++i)
@@ -252,6 +322,7 @@ TEST_F(nats_feed_of, many_come_in_their_order)
     EXPECT_TRUE(all_is_acknowledged_up_to(500));
 }
 
+// Proves: F21
 TEST_F(nats_feed_of, options_that_make_no_sense_are_refused)
 {
     const auto problem = [](nats_feed_options how) -> std::string {

@@ -97,6 +97,7 @@ void jetstream::set_stream(const std::string& name, const std::vector<std::strin
     config.MaxBytes = bounds.bytes_max;
     config.MaxMsgSize = bounds.message_bytes_max;
     config.Replicas = bounds.replicas;
+    config.Retention = bounds.is_work_queue ? js_WorkQueuePolicy : js_LimitsPolicy;
     const bool is_new = state_->streams.insert(name).second;
     jsErrCode code{};
     must(is_new ? js_AddStream(nullptr, state_->context, &config, nullptr, &code)
@@ -189,6 +190,19 @@ std::uint64_t jetstream::acknowledged_up_to(const std::string& stream, const std
     const auto result = info->AckFloor.Stream;
     jsConsumerInfo_Destroy(info);
     return result;
+}
+
+void jetstream::set_consumer(const std::string& stream, const std::string& consumer,
+                             duration ack_wait, std::int64_t batch_max)
+{
+    jsConsumerConfig config;
+    jsConsumerConfig_Init(&config);
+    config.Durable = consumer.c_str();
+    config.AckPolicy = js_AckExplicit;
+    config.AckWait = std::chrono::nanoseconds(ack_wait).count();
+    config.MaxRequestBatch = batch_max;
+    must(js_AddConsumer(nullptr, state_->context, stream.c_str(), &config, nullptr, nullptr),
+         consumer);
 }
 
 void jetstream::remove_consumer(const std::string& stream, const std::string& consumer)

@@ -28,11 +28,12 @@ public:
         std::int64_t bytes_max = -1;
         std::int32_t message_bytes_max = -1;
         int replicas = 1;
+        bool is_work_queue = false; ///< it keeps a message only until somebody is done with it
     };
 
     /// Makes it, or changes it. A full one takes nothing new. It is removed with this object.
     void set_stream(const std::string& name, const std::vector<std::string>& subjects,
-                    limits bounds = {-1, -1, -1, 1});
+                    limits bounds = {-1, -1, -1, 1, false});
     void remove_stream(const std::string& name);
 
     /// From now on what it has made stays when this object ends.
@@ -53,6 +54,9 @@ public:
     /// All up to there are acknowledged or given up.
     [[nodiscard]] std::uint64_t acknowledged_up_to(const std::string& stream,
                                                    const std::string& consumer);
+    /// As somebody makes one who is in charge of the server: a request takes so many at most.
+    void set_consumer(const std::string& stream, const std::string& consumer, duration ack_wait,
+                      std::int64_t batch_max);
     void remove_consumer(const std::string& stream, const std::string& consumer);
 
 private:

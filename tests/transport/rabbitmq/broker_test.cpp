@@ -32,7 +32,7 @@ transport_message letter_number(std::uint64_t seed, std::size_t bytes = 5)
             .payload = std::string(bytes, 'x')};
 }
 
-// Proves: TRN-01, TRN-02
+// Proves: TRN-01, TRN-02, F6
 TEST(rabbitmq_alarms, are_waited_for_and_limits_are_met_with_a_refusal)
 {
     private_broker broker("'max_message_size = 50000'");
@@ -64,7 +64,7 @@ TEST(rabbitmq_alarms, are_waited_for_and_limits_are_met_with_a_refusal)
     EXPECT_TRUE(way->wait_until_ready({.until = after(60s)}));
 }
 
-// Proves: TRN-02, TRN-04
+// Proves: TRN-02, TRN-04, F5
 TEST(rabbitmq_brokers, may_be_killed_under_load_and_nothing_is_lost)
 {
     private_broker broker;

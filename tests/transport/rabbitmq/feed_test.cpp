@@ -212,6 +212,7 @@ TEST_F(rabbitmq_feeds, any_of_them_may_be_acknowledged_in_any_order)
     EXPECT_THAT(from->receive(1, within(50ms)), IsEmpty());
 }
 
+// Proves: INB-05
 TEST(unanswered, one_word_stands_for_all_before_only_if_it_is_true_for_each)
 {
     rabbitmq::unanswered open;
@@ -385,6 +386,7 @@ TEST_F(rabbitmq_feeds, the_inbox_has_each_message_once_however_often_it_comes)
     from->close();
 }
 
+// Proves: F21
 TEST(rabbitmq_feed_options, that_can_never_work_are_refused_in_words)
 {
     const auto complaint = [](const rabbitmq_feed_options& how) -> std::string {

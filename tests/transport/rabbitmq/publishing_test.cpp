@@ -108,7 +108,7 @@ TEST_F(rabbitmq_publishing, a_destination_names_an_exchange_and_perhaps_a_routin
     scene.client.delete_exchange(other);
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F7
 TEST_F(rabbitmq_publishing, of_many_exactly_those_are_refused_that_nobody_gets)
 {
     scene.listen("orders");
@@ -158,7 +158,7 @@ TEST_F(rabbitmq_publishing, a_window_smaller_than_the_batch_is_enough)
     EXPECT_EQ(got.all(), all.size());
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F7
 TEST_F(rabbitmq_publishing, a_missing_exchange_is_refused_without_harm_to_others_until_it_is_there)
 {
     scene.listen("orders");
@@ -224,7 +224,7 @@ TEST_F(rabbitmq_publishing, who_may_not_publish_is_told_so_and_others_are_not_bu
     scene.client.delete_exchange(internal);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F7
 TEST_F(rabbitmq_publishing, a_full_queue_says_no_and_the_next_time_yes)
 {
     scene.listen("orders");
@@ -262,7 +262,7 @@ TEST_F(rabbitmq_publishing, what_amqp_has_no_room_for_is_refused_for_good)
     EXPECT_THAT(bodies(scene.queue), ElementsAre("fine"));
 }
 
-// Proves: TRN-02, TRN-04
+// Proves: TRN-02, TRN-04, F5
 TEST_F(rabbitmq_publishing, connections_that_break_in_between_lose_nothing_and_keep_the_order)
 {
     scene.listen("orders");
@@ -291,7 +291,7 @@ TEST_F(rabbitmq_publishing, connections_that_break_in_between_lose_nothing_and_k
     EXPECT_EQ(got.different(), all.size());
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST_F(rabbitmq_publishing, a_broker_without_a_heartbeat_is_given_up_and_the_next_one_is_tried)
 {
     scene.listen("orders");
@@ -308,7 +308,7 @@ TEST_F(rabbitmq_publishing, a_broker_without_a_heartbeat_is_given_up_and_the_nex
     EXPECT_THAT(bodies(scene.queue), ElementsAre("once"));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_F(rabbitmq_publishing, what_never_left_is_sent_when_the_broker_is_there)
 {
     scene.listen("orders");
@@ -322,7 +322,7 @@ TEST_F(rabbitmq_publishing, what_never_left_is_sent_when_the_broker_is_there)
     EXPECT_TRUE(way->publish({&what, 1}, {.until = in(60s)}).at(0).accepted());
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F21
 TEST(rabbitmq_options, that_can_never_work_are_refused_in_words)
 {
     const auto complaint = [](const rabbitmq_options& options) -> std::string {

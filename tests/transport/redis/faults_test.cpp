@@ -63,7 +63,7 @@ TEST(redis_transport, a_destination_is_the_stream_and_old_entries_may_go)
     EXPECT_EQ(server.contents("shop.elsewhere").back().payload, "999");
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST(redis_transport, a_server_that_is_no_primary_is_unavailable_until_it_is_one)
 {
     private_broker broker("redis");
@@ -80,7 +80,7 @@ TEST(redis_transport, a_server_that_is_no_primary_is_unavailable_until_it_is_one
     EXPECT_TRUE(redis->publish({&what, 1}).at(0).accepted());
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST(redis_transport, accepted_can_mean_that_replicas_have_it)
 {
     private_broker primary("redis");
@@ -96,7 +96,7 @@ TEST(redis_transport, accepted_can_mean_that_replicas_have_it)
     EXPECT_GE(behind.length("orders"), 2U);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST(redis_transport, a_server_that_does_nothing_is_given_up_and_what_was_not_sent_is_refused)
 {
     private_broker broker("redis");
@@ -119,7 +119,7 @@ TEST(redis_transport, a_server_that_does_nothing_is_given_up_and_what_was_not_se
     EXPECT_TRUE(redis->publish({some.data(), 1}).at(0).accepted());
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST(redis_transport, a_server_that_is_killed_under_load_loses_nothing_that_it_accepted)
 {
     private_broker broker("redis", "--appendfsync always");
@@ -169,6 +169,7 @@ TEST(redis_transport, a_password_is_shown_nowhere)
     EXPECT_TRUE(redis->wait_until_ready({.until = in_time()}));
 }
 
+// Proves: F21
 TEST(redis_transport, options_that_make_no_sense_are_refused_with_what_would_be_right)
 {
     const auto problem = [](redis_options how) -> std::string {

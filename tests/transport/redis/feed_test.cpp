@@ -228,6 +228,26 @@ TEST_F(redis_feed_of, a_stream_that_is_deleted_is_made_again)
 }
 
 // Proves: INB-05
+TEST_F(redis_feed_of, a_new_stream_may_have_the_ids_of_the_one_before)
+{
+    const auto put = [&](const char* payload) {
+        server_.ask({"XADD", stream_, "5-1", "payload", payload});
+    };
+    const auto from = open();
+    put("1");
+    const auto first = take_from(*from, 1);
+    EXPECT_THAT(payloads_of(first), ElementsAre("1"));
+    server_.ask({"DEL", stream_});
+    put("2");
+    const auto second = take_from(*from, 1);
+    EXPECT_THAT(payloads_of(second), ElementsAre("2"));
+    from->acknowledge(tickets_of(first)); // means nothing any more
+    EXPECT_EQ(pending(), "1");
+    from->acknowledge(tickets_of(second));
+    EXPECT_EQ(pending(), "0");
+}
+
+// Proves: INB-05
 TEST_F(redis_feed_of, a_wait_ends_with_its_time_its_stop_and_the_feed)
 {
     const auto from = open();
@@ -242,6 +262,7 @@ TEST_F(redis_feed_of, a_wait_ends_with_its_time_its_stop_and_the_feed)
     EXPECT_TRUE(from->receive(1, {}).empty());
 }
 
+// Proves: INB-05
 TEST_F(redis_feed_of, many_come_in_their_order)
 {
     for (int i = 0; i < 1'000; ++i)
@@ -257,6 +278,7 @@ TEST_F(redis_feed_of, many_come_in_their_order)
     EXPECT_EQ(pending(), "0");
 }
 
+// Proves: F21
 TEST_F(redis_feed_of, options_that_make_no_sense_are_refused)
 {
     const auto problem = [](redis_feed_options how) -> std::string {

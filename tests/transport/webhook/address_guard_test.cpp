@@ -111,6 +111,7 @@ TEST(webhook_guard, refuses_what_is_not_public_however_it_is_written)
     }
 }
 
+// Proves: F21
 TEST(webhook_guard, calls_malformed_what_is_no_url)
 {
     const auto hooks = open_webhook({});
@@ -140,6 +141,7 @@ TEST(webhook_guard, knows_what_is_public)
     EXPECT_FALSE(is_misspelt_address("1.2.3.4.example"));
 }
 
+// Proves: F21
 TEST(webhook_guard, opens_the_networks_that_are_named_and_no_others)
 {
     const address_guard guard(
@@ -256,6 +258,7 @@ TEST_F(rebinding, no_proxy_of_the_environment_is_asked)
     EXPECT_EQ(secret().connections(), 0U);
 }
 
+// Proves: F21
 TEST(webhook_guard, refuses_a_url_that_can_never_be_used_when_it_is_opened)
 {
     for (const std::string url :

@@ -172,6 +172,7 @@ TEST(webhook_signatures, are_good_for_five_minutes_both_ways)
     EXPECT_EQ(verified({known_id, time, "v1,x", known_body}, {known_secret}, 0), forged);
 }
 
+// Proves: F21
 TEST(webhook_signatures, need_secrets_that_are_some)
 {
     for (const std::string bad : {"", "short", "whsec_", "whsec_not base64!", "whsec_c2hvcnQ="}) {

@@ -133,7 +133,7 @@ TEST_F(webhook, a_header_that_http_cannot_carry_is_malformed)
     EXPECT_EQ(sink.connections(), 0U);
 }
 
-// Proves: TRN-01, TRN-02
+// Proves: TRN-01, TRN-02, F7
 TEST_F(webhook, each_status_has_its_meaning)
 {
     std::atomic<int> status = 0;
@@ -192,7 +192,7 @@ TEST_F(webhook, the_words_of_an_endpoint_are_cut_and_cleaned_and_never_our_own)
     EXPECT_THAT(detail("credentials"), Not(HasSubstr("canary")));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST_F(webhook, who_asks_for_time_gets_it_and_meanwhile_nobody_knocks)
 {
     std::atomic<int> status = 429;
@@ -223,7 +223,7 @@ TEST_F(webhook, who_asks_for_time_gets_it_and_meanwhile_nobody_knocks)
     EXPECT_EQ(send(*open_webhook(how, world()), make()).retry_in, 7s);
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_F(webhook, an_endpoint_that_fails_is_left_alone_and_then_tried_with_one_message)
 {
     std::atomic<bool> is_well = false;
@@ -266,7 +266,7 @@ TEST_F(webhook, an_endpoint_that_fails_is_left_alone_and_then_tried_with_one_mes
     EXPECT_THAT(log, AllOf(HasSubstr("left alone"), HasSubstr("answers again")));
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F5
 TEST_F(webhook, without_anybody_there_it_is_unavailable_and_never_sent)
 {
     const auto nobody = test::bound_socket(0); // and does not listen
@@ -289,7 +289,7 @@ TEST_F(webhook, without_anybody_there_it_is_unavailable_and_never_sent)
     EXPECT_EQ(hooks->name(), "webhook");
 }
 
-// Proves: TRN-02
+// Proves: TRN-02, F6
 TEST_F(webhook, what_was_sent_and_got_no_answer_is_unknown)
 {
     http_sink breaking([](const auto&) { return test::http_reply{.then = ending::reset}; });
@@ -448,7 +448,7 @@ TEST_F(webhook, the_usual_headers_go_to_the_usual_host_alone)
     EXPECT_FALSE(other.requests().at(0).headers.contains("authorization"));
 }
 
-// Proves: TRN-01
+// Proves: TRN-01, F21
 TEST_F(webhook, its_name_and_its_errors_show_no_more_of_a_url_than_the_host)
 {
     http_sink sink([](const auto&) { return reply(500, "no"); });

@@ -1,0 +1,22 @@
+// Something that is set once, and that can be waited for together with sockets.
+#pragma once
+
+namespace posthorn::http {
+
+/// Threads: safe to use from any.
+class latch {
+public:
+    latch(); ///< Throws: `error` with `unavailable` if the process has no file left.
+    latch(const latch&) = delete;
+    latch& operator=(const latch&) = delete;
+    ~latch();
+
+    void set() noexcept;
+    [[nodiscard]] bool is_set() const noexcept;
+    [[nodiscard]] int file() const noexcept { return file_; } ///< can be read once it is set
+
+private:
+    int file_;
+};
+
+} // namespace posthorn::http

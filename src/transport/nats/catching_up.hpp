@@ -1,0 +1,60 @@
+// What comes first after an interruption: decisions only, no server and no clock.
+//
+// NATS hands out what a reader had in hand who is gone, or a connection carried that broke, only
+// when its time is over; what is newer it hands out at once. So that nothing is overtaken, a feed
+// first gathers what there is, keeps it, and waits for the rest as long as that may be under way.
+#pragma once
+
+#include <posthorn/environment.hpp>
+
+#include <chrono>
+#include <cstddef>
+
+namespace posthorn::transports {
+
+class catching_up {
+public:
+    using time = std::chrono::steady_clock::time_point;
+
+    enum class step {
+        gather, ///< ask for what is elsewhere, without waiting for it
+        rest,   ///< it is in other hands, and its time is not over
+        read    ///< what was gathered, and then what is new
+    };
+
+    /// A connection is new, or seems to be broken. Something may be lost that was on its way if we
+    /// had asked for it; if not, the time since the last one counts as well.
+    void begin(time now, bool had_asked)
+    {
+        if (had_asked || since_ == time{})
+            since_ = now;
+        gathered_late_ = false;
+    }
+
+    /// Something can be had before its time.
+    void given_back() { gathered_early_ = false; }
+
+    /// With so many messages that neither we have in hand nor anybody has acknowledged, which come
+    /// again after `their_time`.
+    [[nodiscard]] step next(time now, std::size_t elsewhere, std::chrono::nanoseconds their_time)
+    {
+        is_late_ = now >= since_ + their_time + grace;
+        if (elsewhere == 0 || gathered_late_)
+            return step::read; // what has not come by now has gone
+        return gathered_early_ && !is_late_ ? step::rest : step::gather;
+    }
+
+    /// That there was no more of it to gather.
+    void gathered() { (is_late_ ? gathered_late_ : gathered_early_) = true; }
+
+private:
+    // For a server to notice that the time of messages is over.
+    static constexpr std::chrono::milliseconds grace{500};
+
+    time since_{};
+    bool is_late_ = false;
+    bool gathered_early_ = false;
+    bool gathered_late_ = false;
+};
+
+} // namespace posthorn::transports

@@ -1,0 +1,256 @@
+// Whoever reaches the port can send anything, without end, as slowly as they like: it costs a
+// bounded number of bytes, a bounded time and a bounded number of files.
+#include "endpoint/endpoint_fixture.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <vector>
+
+namespace posthorn {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string chunked = "POST /hooks/open HTTP/1.1\r\nwebhook-id: 1\r\n"
+                            "Transfer-Encoding: chunked\r\n\r\n";
+
+class endpoint_strangers : public endpoint_test {
+protected:
+    // How much of it is taken before the connection is cut off. What the kernel holds between the
+    // two is part of it.
+    static constexpr std::size_t bytes_sent_max = std::size_t{64} << 20U;
+    std::size_t taken_of_endless(const std::string& beginning, const std::string& piece) const
+    {
+        test::http_client client(port);
+        client.send(beginning);
+        std::string many;
+        while (many.size() < (std::size_t{64} << 10U))
+            many += piece;
+        std::size_t total = 0;
+        while (total < bytes_sent_max && client.send(many))
+            total += many.size();
+        return total;
+    }
+
+    // Sends a byte again and again, each well within the time for one, until somebody answers.
+    std::string answer_to_a_drip(const std::string& beginning) const
+    {
+        test::http_client client(port);
+        client.send(beginning);
+        const auto began = std::chrono::steady_clock::now();
+        while (!client.hears_within(20ms) && std::chrono::steady_clock::now() - began < 30s)
+            client.send("x");
+        EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+        return client.read_all();
+    }
+
+    void listen_with(const inbox_endpoint_options& how)
+    {
+        other.emplace(store, how);
+        port = other->start();
+    }
+
+    void wait_until(const std::function<bool()>& is_so) const
+    {
+        const auto began = std::chrono::steady_clock::now();
+        while (!is_so()) {
+            ASSERT_LT(std::chrono::steady_clock::now() - began, 30s);
+            std::this_thread::yield();
+        }
+    }
+
+    std::optional<inbox_endpoint> other;
+};
+
+std::size_t open_files()
+{
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+int listening_at(std::uint16_t port)
+{
+    for (int each = 3; each < 1'000; ++each) {
+        int listens = 0;
+        socklen_t length = sizeof listens;
+        sockaddr_in where{};
+        socklen_t size = sizeof where;
+        if (::getsockopt(each, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0 &&
+            ::getsockname(each, reinterpret_cast<sockaddr*>(&where), &size) == 0 &&
+            where.sin_port == htons(port))
+            return each;
+    }
+    return -1;
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, what_never_ends_is_cut_off)
+{
+    constexpr std::size_t much = std::size_t{32} << 20U;
+    EXPECT_LT(taken_of_endless("POST /", "x"), much) << "a request line";
+    EXPECT_LT(taken_of_endless("POST /hooks/open HTTP/1.1\r\nX: ", "x"), much) << "a header";
+    EXPECT_LT(taken_of_endless("POST /hooks/open HTTP/1.1\r\n", "a: b\r\n"), much) << "headers";
+    EXPECT_LT(taken_of_endless("POST /hooks/open HTTP/1.1\r\n", "\n"), much) << "lines";
+    EXPECT_LT(taken_of_endless(chunked, "0"), much) << "the size of a chunk";
+    EXPECT_LT(taken_of_endless(chunked + "1;", "x"), much) << "what is behind the size of a chunk";
+    EXPECT_LT(taken_of_endless(chunked, "1\r\nx\r\n"), much) << "chunks";
+    EXPECT_LT(taken_of_endless("POST /hooks/open HTTP/1.1\r\n\r\n", "x"), much) << "no length";
+    EXPECT_LT(
+        taken_of_endless("GET /hooks/open HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", "x"),
+        much)
+        << "what nobody reads";
+    EXPECT_THAT(list_inbound(store), IsEmpty());
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, a_head_has_as_many_lines_and_bytes_as_are_sensible)
+{
+    test::header_lines lines{{"webhook-id", "1"}};
+    for (int i = 0; i < 90; ++i)
+        lines.emplace_back("X-" + std::to_string(i), "some");
+    EXPECT_EQ(post("/hooks/open", lines, "{}").status, 202);
+    for (int i = 0; i < 10; ++i)
+        lines.emplace_back("Y-" + std::to_string(i), "more");
+    EXPECT_EQ(post("/hooks/open", lines, "{}").status, 431);
+    lines = {{"webhook-id", "2"}};
+    for (int i = 0; i < 10; ++i)
+        lines.emplace_back("X-" + std::to_string(i), std::string(7'000, 'x'));
+    EXPECT_EQ(post("/hooks/open", lines, "{}").status, 431);
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, nobody_multiplies_an_answer)
+{
+    std::string ranges = "bytes=0-";
+    while (ranges.size() < 8'000)
+        ranges += ",0-";
+    const auto one = ask("GET / HTTP/1.1\r\n\r\n").text.size();
+    EXPECT_EQ(ask("GET / HTTP/1.1\r\nRange: " + ranges + "\r\n\r\n").text.size(), one);
+    EXPECT_EQ(ask("GET / HTTP/1.1\r\nrAnGe:" + ranges + "\r\n\r\n").text.size(), one);
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, one_time_is_for_all_of_a_request)
+{
+    auto how = options();
+    how.request_within = 300ms;
+    listen_with(how);
+    EXPECT_THAT(answer_to_a_drip("POST /hooks/open HTTP/1.1\r\nX: "), HasSubstr("408"));
+    EXPECT_THAT(answer_to_a_drip("POST /hooks/open HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"),
+                AllOf(HasSubstr("408"), HasSubstr("took too long")));
+    // What nobody wants to read is not waited for any longer.
+    EXPECT_THAT(answer_to_a_drip("POST /hooks/open HTTP/1.1\r\nContent-Encoding: gzip\r\n"
+                                 "Content-Length: 100000\r\n\r\n"),
+                HasSubstr("415"));
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, a_body_without_a_length_ends_with_what_its_sender_says)
+{
+    test::http_client client(port);
+    client.send("POST /hooks/open HTTP/1.1\r\nwebhook-id: 1\r\n\r\n{}");
+    client.say_no_more();
+    EXPECT_THAT(client.read_all(), HasSubstr("202"));
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, stopping_cuts_off_what_is_still_being_sent)
+{
+    auto how = options();
+    how.request_within = 10min;
+    listen_with(how);
+    test::http_client silent(port);
+    test::http_client head(port);
+    head.send("POST /hooks/open HTTP/1.1\r\n");
+    test::http_client body(port);
+    body.send("POST /hooks/open HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n");
+    EXPECT_TRUE(body.hears_within(30s)); // so its body is being waited for
+    const auto began = std::chrono::steady_clock::now();
+    other->stop();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+    EXPECT_EQ(silent.read_all(), "");
+    EXPECT_EQ(head.read_all(), "");
+    // A refusal for good would kill the message.
+    EXPECT_THAT(body.read_all(), AllOf(HasSubstr("503"), HasSubstr("Retry-After")));
+    EXPECT_FALSE(other->is_listening());
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, no_more_are_accepted_while_requests_end)
+{
+    listen_with(options());
+    test::http_client begun(port);
+    begun.send("POST /hooks/open HTTP/1.1\r\nwebhook-id: 1\r\nExpect: 100-continue\r\n"
+               "Content-Length: 2\r\n\r\n");
+    EXPECT_TRUE(begun.hears_within(30s));
+    other->stop_accepting();
+    EXPECT_FALSE(other->is_listening());
+    EXPECT_THROW(test::http_client{port}, std::system_error);
+    begun.send("{}");
+    EXPECT_THAT(begun.read_all(), HasSubstr("202"));
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, those_who_wait_take_no_files)
+{
+    auto how = options();
+    how.connections_max = 2;
+    listen_with(how);
+    const auto before = open_files();
+    std::deque<test::http_client> idle;
+    for (int i = 0; i < 50; ++i)
+        idle.emplace_back(port);
+    // Whoever is served is answered, and until then nobody else is accepted.
+    idle[0].send("GET / HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(idle[0].read_all(), HasSubstr("404"));
+    EXPECT_LE(open_files(), before + idle.size() + how.connections_max);
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, a_socket_that_breaks_is_replaced)
+{
+    listen_with(options());
+    EXPECT_TRUE(other->is_listening());
+    ASSERT_EQ(::shutdown(listening_at(port), SHUT_RDWR), 0);
+    wait_until([&] {
+        return std::ranges::any_of(store.log(), [](const auto& line) {
+            return line.find("listens again") != std::string::npos;
+        });
+    });
+    EXPECT_THAT(store.log(), Contains(HasSubstr("can accept nobody")));
+    EXPECT_TRUE(other->is_listening());
+    EXPECT_EQ(post("/hooks/open", {{"webhook-id", "1"}}, "{}").status, 202);
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, who_comes_while_no_file_is_left_is_served_later)
+{
+    listen_with(options());
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+    const int later = ::socket(AF_INET, SOCK_STREAM, 0);
+    auto none_left = usual;
+    none_left.rlim_cur = 0;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    test::connect(later, port);
+    wait_until([&] { return !other->is_listening(); });
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    wait_until([&] { return other->is_listening(); });
+    EXPECT_THAT(store.log(), Contains(HasSubstr("can accept nobody")));
+    ::close(later);
+    EXPECT_EQ(post("/hooks/open", {{"webhook-id", "1"}}, "{}").status, 202);
+}
+
+} // namespace
+} // namespace posthorn

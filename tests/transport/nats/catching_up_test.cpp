@@ -1,0 +1,79 @@
+// Who comes first after an interruption.
+#include "transport/nats/catching_up.hpp"
+
+#include <gtest/gtest.h>
+
+namespace posthorn::transports {
+namespace {
+
+using namespace std::chrono_literals;
+using step = catching_up::step;
+
+const catching_up::time start{1h};
+constexpr auto their_time = 30s;
+
+TEST(catching_up_with_others, is_done_at_once_if_they_have_nothing)
+{
+    catching_up others;
+    others.begin(start, false);
+    EXPECT_EQ(others.next(start, 0, their_time), step::read);
+}
+
+TEST(catching_up_with_others, gathers_what_is_there_before_it_waits_for_the_rest)
+{
+    catching_up others;
+    others.begin(start, false);
+    EXPECT_EQ(others.next(start, 3, their_time), step::gather);
+    EXPECT_EQ(others.next(start, 2, their_time), step::gather) << "there may be more of it";
+    others.gathered();
+    EXPECT_EQ(others.next(start, 2, their_time), step::rest);
+    EXPECT_EQ(others.next(start + 30s, 2, their_time), step::rest) << "a server needs a moment";
+    EXPECT_EQ(others.next(start + 31s, 2, their_time), step::gather);
+    others.gathered();
+    EXPECT_EQ(others.next(start + 31s, 2, their_time), step::read) << "they are gone";
+}
+
+TEST(catching_up_with_others, ends_as_soon_as_they_are_done)
+{
+    catching_up others;
+    others.begin(start, false);
+    (void)others.next(start, 1, their_time);
+    others.gathered();
+    EXPECT_EQ(others.next(start + 1s, 1, their_time), step::rest);
+    EXPECT_EQ(others.next(start + 2s, 0, their_time), step::read);
+}
+
+TEST(catching_up_with_others, counts_from_when_something_may_have_been_lost)
+{
+    catching_up others;
+    others.begin(start, false);
+    others.begin(start + 20s, false); // nothing was asked for in between
+    EXPECT_EQ(others.next(start + 31s, 1, their_time), step::gather);
+    others.gathered();
+    EXPECT_EQ(others.next(start + 31s, 1, their_time), step::read);
+}
+
+TEST(catching_up_with_others, gathers_early_only_once)
+{
+    catching_up others;
+    others.begin(start, false);
+    (void)others.next(start, 1, their_time);
+    others.gathered();
+    others.begin(start + 10s, true);
+    EXPECT_EQ(others.next(start + 31s, 1, their_time), step::rest);
+    EXPECT_EQ(others.next(start + 41s, 1, their_time), step::gather);
+}
+
+TEST(catching_up_with_others, gathers_early_again_what_was_given_back)
+{
+    catching_up others;
+    others.begin(start, false);
+    (void)others.next(start, 1, their_time);
+    others.gathered();
+    others.begin(start + 10s, true);
+    others.given_back();
+    EXPECT_EQ(others.next(start + 11s, 1, their_time), step::gather);
+}
+
+} // namespace
+} // namespace posthorn::transports
