@@ -72,6 +72,10 @@ struct rabbitmq_options {
 [[nodiscard]] std::shared_ptr<transport> open_rabbitmq(rabbitmq_options options,
                                                        environment around = environment::system());
 
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_rabbitmq(const rabbitmq_options& options);
+
 struct rabbitmq_feed_options {
     std::string url; ///< as for the transport
     std::string queue;
@@ -101,5 +105,9 @@ struct rabbitmq_feed_options {
 /// Throws: `error` with `invalid_argument` for options that can never work.
 [[nodiscard]] std::unique_ptr<feed> open_rabbitmq_feed(rabbitmq_feed_options options,
                                                        environment around = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_rabbitmq_feed(const rabbitmq_feed_options& options);
 
 } // namespace posthorn

@@ -257,7 +257,9 @@ http_answer service::answer(std::string_view path)
     try {
         if (path == "/metrics")
             return {.type = "text/plain; version=0.0.4; charset=utf-8",
-                    .body = around_.log->without_secrets(around_.numbers->exposition(view()))};
+                    .body = around_.numbers->exposition(view(), [this](std::string label) {
+                        return around_.log->without_secrets(std::move(label));
+                    })};
         if (path == "/healthz")
             return {.body = "ok\n"};
         if (path == "/readyz")
@@ -278,9 +280,9 @@ http_answer service::readiness()
         if (each.state != store_state::failing && each.state != store_state::hanging)
             continue;
         if (++failing <= failures_shown)
-            failures.push_back({{"store", each.name},
+            failures.push_back({{"store", around_.log->without_secrets(each.name)},
                                 {"state", to_string(each.state)},
-                                {"error", each.last_error}});
+                                {"error", around_.log->without_secrets(each.last_error)}});
     }
     const bool ready = !now.draining && !now.stores.empty() && failing < now.stores.size();
     const ordered_json document{{"ready", ready},
@@ -290,9 +292,7 @@ http_answer service::readiness()
                                 {"failures", std::move(failures)}};
     return {.status = ready ? 200 : 503,
             .type = "application/json",
-            .body = around_.log->without_secrets(
-                        document.dump(-1, ' ', false, ordered_json::error_handler_t::replace)) +
-                    "\n"};
+            .body = document.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"};
 }
 
 } // namespace

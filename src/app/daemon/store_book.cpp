@@ -127,6 +127,8 @@ void store_book::refresh(entry& which)
 {
     try {
         which.found = find_stores(which.what);
+        for (const auto& each : which.found)
+            log_->hide(secret_url(each.url).secrets());
         which.failed = false;
     } catch (const std::exception& failure) {
         which.failed = true;

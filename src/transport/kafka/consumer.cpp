@@ -51,6 +51,18 @@ void check_feed(const kafka_feed_options& options)
         refuse("refused_suffix is empty: refused messages would come again at once");
 }
 
+configuration consumer_configuration(const kafka_feed_options& options, client_context& context)
+{
+    configuration conf(options.url, options.access, context);
+    conf.set_all(options.settings);
+    conf.set("group.id", options.group);
+    conf.set("enable.auto.commit", "false");
+    conf.set("enable.auto.offset.store", "false");
+    conf.set("auto.offset.reset",
+             options.start == kafka_feed_options::start_at::earliest ? "earliest" : "latest");
+    return conf;
+}
+
 std::string text_of(const void* from, std::size_t size)
 {
     return from ? std::string(static_cast<const char*>(from), size) : std::string();
@@ -79,13 +91,7 @@ consumer::consumer(kafka_feed_options options, environment surroundings)
                .owner = this},
       name_(fmt::format("kafka {} {}", brokers_of(options_.url), fmt::join(options_.topics, ",")))
 {
-    configuration conf(options_.url, options_.access, context_);
-    conf.set_all(options_.settings);
-    conf.set("group.id", options_.group);
-    conf.set("enable.auto.commit", "false");
-    conf.set("enable.auto.offset.store", "false");
-    conf.set("auto.offset.reset",
-             options_.start == kafka_feed_options::start_at::earliest ? "earliest" : "latest");
+    auto conf = consumer_configuration(options_, context_);
     rd_kafka_conf_set_rebalance_cb(conf.get(), &consumer::on_rebalance);
     rd_kafka_conf_set_offset_commit_cb(conf.get(), &consumer::on_commit);
     rd_kafka_conf_set_error_cb(conf.get(), &consumer::on_error);
@@ -411,6 +417,13 @@ void consumer::on_error(rd_kafka_t* /*client*/, int code, const char* why, void*
 }
 
 } // namespace kafka
+
+void check_kafka_feed(const kafka_feed_options& options)
+{
+    kafka::check_feed(options);
+    kafka::client_context nobody;
+    (void)kafka::consumer_configuration(options, nobody);
+}
 
 std::unique_ptr<feed> open_kafka_feed(kafka_feed_options options, environment surroundings)
 {

@@ -155,6 +155,12 @@ private:
 } // namespace
 } // namespace kafka
 
+void check_kafka(const kafka_options& options)
+{
+    kafka::check(options);
+    kafka::producer::check(options);
+}
+
 std::shared_ptr<transport> open_kafka(kafka_options options, environment surroundings)
 {
     kafka::check(options);

@@ -65,6 +65,12 @@ recipient::~recipient()
     mailbox_->self = mailbox_;
 }
 
+void producer::check(const kafka_options& options)
+{
+    client_context nobody;
+    (void)producer_configuration(options, nobody, company::many);
+}
+
 producer::producer(const kafka_options& options, std::shared_ptr<const environment> surroundings,
                    company how)
     : context_{.surroundings = std::move(surroundings), .owner = this},

@@ -69,6 +69,10 @@ public:
     /// Whether a message travels with others, or alone: then an answer is about it and no other.
     enum class company { many, alone };
 
+    /// What making one would refuse, as far as that shows without a client.
+    /// Throws: `error` with `invalid_argument`.
+    static void check(const kafka_options& options);
+
     /// Throws: `error` with `invalid_argument`.
     producer(const kafka_options& options, std::shared_ptr<const environment> surroundings,
              company how);

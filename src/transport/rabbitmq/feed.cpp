@@ -352,6 +352,12 @@ void queue_feed::take_whole()
 
 namespace posthorn {
 
+void check_rabbitmq_feed(const rabbitmq_feed_options& options)
+{
+    (void)rabbitmq::checked_feed(options);
+    (void)rabbitmq::addresses_of(options.url);
+}
+
 std::unique_ptr<feed> open_rabbitmq_feed(rabbitmq_feed_options options, environment around)
 {
     return std::make_unique<rabbitmq::queue_feed>(std::move(options), std::move(around));

@@ -575,6 +575,12 @@ void publisher::take_questions(wire& on, const amqp_method_t& method)
 
 namespace posthorn {
 
+void check_rabbitmq(const rabbitmq_options& options)
+{
+    rabbitmq::check_options(options);
+    (void)rabbitmq::addresses_of(options.url);
+}
+
 std::shared_ptr<transport> open_rabbitmq(rabbitmq_options options, environment around)
 {
     return std::make_shared<rabbitmq::publisher>(std::move(options), std::move(around));

@@ -11,6 +11,8 @@ listen = "127.0.0.1:0"
 [[stores]]
 name = "shop"
 url = "$url"
+[[stores]]
+url = "sqlite:$scratch/later-*.db"
 [[handlers]]
 on = "tick"
 command = ["sh", "-c", "cat >>$scratch/ticks; printenv POSTHORN_HEADER_LANG >>$scratch/ticks"]
