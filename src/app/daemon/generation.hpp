@@ -31,19 +31,31 @@ struct surroundings {
 
 class generation {
 public:
-    /// Opens transports and feeds, which connect by themselves, and claims nothing.
+    /// Opens transports and feeds, which connect by themselves, and claims nothing. What the one
+    /// before knows of its stores is known from the beginning.
     /// Throws: `bad_configuration` for what only shows when it is opened.
-    generation(configuration what, surroundings around);
+    generation(configuration what, surroundings around, const generation* before = nullptr);
     generation(const generation&) = delete;
     generation& operator=(const generation&) = delete;
     ~generation();
+
+    /// Looks for its stores before it is started. Returns: whether that has been done; it takes as
+    /// long as databases take, and is to be called now and then meanwhile.
+    [[nodiscard]] bool look_for_stores();
+
+    /// Entries of the configuration whose stores could not be looked for, and why.
+    [[nodiscard]] std::vector<std::string> stores_not_found() const { return book_->failures(); }
 
     void start();
 
     /// Listens for webhooks; apart from `start`, because two generations cannot listen at the same
     /// address. Throws: `error`, and then nobody listens.
     void open_endpoints();
+
+    /// Takes no more requests. What has begun is stored first, on a thread of its own: senders may
+    /// be slow.
     void close_endpoints();
+    [[nodiscard]] bool endpoints_closed() const { return !closing_; }
 
     /// Begins nothing new, and lets what runs end; `stop_now` does not wait for it either.
     void drain();
@@ -100,6 +112,8 @@ private:
     std::atomic<int> threads_running_ = 0;
     std::mutex resting_;
     std::condition_variable_any wake_;
+    std::atomic<bool> closing_ = false; ///< endpoints
+    std::jthread closer_;
     std::vector<std::jthread> threads_; // last: they must be gone before what they use
 };
 
