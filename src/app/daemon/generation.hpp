@@ -27,7 +27,12 @@ namespace posthorn::daemon {
 struct surroundings {
     std::shared_ptr<journal> log;
     std::shared_ptr<metrics> numbers;
+
+    /// Held by the one that puts jobs into stores: the next waits until it has ended.
+    std::shared_ptr<std::mutex> putting_jobs = std::make_shared<std::mutex>();
 };
+
+class held_feed;
 
 class generation {
 public:
@@ -85,11 +90,16 @@ private:
 
     // Chores, each on a thread of its own until it is told to stop.
     void put_jobs(const std::stop_token& stop);
-    void put_jobs_into(const std::string& store);
+    [[nodiscard]] std::unique_lock<std::mutex> wait_for_turn(const std::stop_token& stop);
+    void put_jobs_into(const named_store& which, const std::stop_token& stop);
+    void prune_jobs_of(const named_store& which, store& where, const std::stop_token& stop);
     void clean_stores(const std::stop_token& stop);
-    void clean_store(const std::string& name, const std::stop_token& stop);
+    void clean_store(const named_store& which, const std::stop_token& stop);
     void count_stores(const std::stop_token& stop);
     void feed_from(std::size_t index, const std::stop_token& stop);
+    void feed_into_store(const std::string& name, held_feed& from, const feed_options& how,
+                         const std::stop_token& stop);
+    [[nodiscard]] store open(const named_store& which) const;
 
     /// False: it was told to stop.
     bool rest(const std::stop_token& stop, duration length);
