@@ -244,7 +244,7 @@ void generation::feed_from(std::size_t index, const std::stop_token& stop)
     do {
         try {
             feed_into_store(how.store, from, options, stop);
-            return;
+            break;
         } catch (const std::exception& failure) {
             from.give_held_back(pause_after_failure);
             world_.log(log_level::error,
@@ -252,6 +252,11 @@ void generation::feed_from(std::size_t index, const std::stop_token& stop)
                                    how.key, feeds_[index]->name(), failure.what()));
         }
     } while (rest(stop, pause_after_failure));
+    // Whatever the other side still sends to it would reach nobody: it has to go now, and not when
+    // handlers have ended.
+    std::unique_ptr<feed> ended;
+    const std::lock_guard lock(feeds_mutex_);
+    ended.swap(feeds_[index]);
 }
 
 // Where a store is may change between two batches: the next one goes to where it is then.

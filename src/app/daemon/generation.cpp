@@ -264,8 +264,12 @@ void generation::work()
         failure_ = failure.what();
     }
     draining_.request_stop(); // whatever else there is has no purpose without it
-    for (const auto& each : feeds_)
-        each->close();
+    {
+        const std::lock_guard lock(feeds_mutex_);
+        for (const auto& each : feeds_)
+            if (each)
+                each->close();
+    }
     worked_ = true;
 }
 

@@ -111,7 +111,8 @@ private:
     store_provider provider_;
     router router_;
     std::map<std::string, std::shared_ptr<transport>, std::less<>> transports_;
-    std::vector<std::unique_ptr<feed>> feeds_;
+    std::mutex feeds_mutex_;
+    std::vector<std::unique_ptr<feed>> feeds_; ///< null: it has ended
     std::vector<std::unique_ptr<listening>> endpoints_;
     std::stop_source draining_;
     std::stop_source now_;
