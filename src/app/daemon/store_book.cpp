@@ -89,7 +89,7 @@ struct store_book::state {
     // On a thread of the book, without the lock.
     void look_after(std::size_t index);
     bool search(entry& which);
-    bool make_tables(entry& which);
+    void make_tables(entry& which);
     bool make_tables_of(entry& which, const named_store& store);
     void tell_left_out(entry& which, const std::vector<std::string>& left_out);
 };
@@ -162,13 +162,14 @@ void store_book::state::look_after(std::size_t index)
 {
     auto& which = entries[index];
     const bool found = search(which);
-    const bool made = !which.what.migrate || make_tables(which);
+    if (which.what.migrate)
+        make_tables(which);
+    const auto pause =
+        found ? which.what.every : std::min(which.what.every, look_again_after_failure);
     const std::lock_guard lock(mutex);
     which.is_looking = false;
     which.has_looked = true;
-    which.next_at =
-        world.clock->monotonic() +
-        (found && made ? which.what.every : std::min(which.what.every, look_again_after_failure));
+    which.next_at = world.clock->monotonic() + pause;
     looked.notify_all();
 }
 
@@ -213,7 +214,8 @@ void store_book::state::tell_left_out(entry& which, const std::vector<std::strin
     which.left_out = {left_out.begin(), left_out.end()};
 }
 
-bool store_book::state::make_tables(entry& which)
+// Those that failed are tried again in the next round, which a thousand of them can wait for.
+void store_book::state::make_tables(entry& which)
 {
     std::vector<named_store> todo;
     {
@@ -222,20 +224,17 @@ bool store_book::state::make_tables(entry& which)
                              [&](const auto& each) { return !migrated.contains(each.url); });
     }
     std::set<std::string> silent;
-    bool all = true;
     for (const auto& each : todo) {
         const auto begin = world.clock->monotonic();
         const auto server = server_of(each.url);
         const bool made = !silent.contains(server) && make_tables_of(which, each);
         if (!made && world.clock->monotonic() - begin >= silent_after)
             silent.insert(server);
-        all = all && made;
         const std::lock_guard lock(mutex);
         if (is_left)
-            return false;
+            return;
         tried.insert(each.url);
     }
-    return all;
 }
 
 bool store_book::state::make_tables_of(entry& which, const named_store& store)

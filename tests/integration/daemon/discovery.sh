@@ -77,11 +77,18 @@ discover = { url = \"sqlite:$scratch/nowhere.db\", query = \"SELECT 1\", name = 
 reload
 log_has 'the configuration stays as it was error="cannot look for stores: stores[1]: ' || fail "and says so"
 is_served a t-one
+# Two entries that call their stores the same: the first counts, and that is told.
+configuration "[[stores]]
+name = \"t-two\"
+url = \"sqlite:$scratch/c.db\""
+reload
+until_true log_has 'two stores have the same name; one is left out store=t-two key=stores[1]'
+is_served b t-two
 # A database that is away when the file is read again does not cost the stores that are known.
 configuration
 mv "$scratch/admin.db" "$scratch/away.db"
 reload
-until_true log_has 'was read again'
+[[ $(log_count 'was read again') == 2 ]] || fail "what is as it was need not be found again"
 is_served a t-one
 is_served b t-two
 mv "$scratch/away.db" "$scratch/admin.db"
