@@ -71,11 +71,14 @@ std::vector<attempt> try_all(const configuration& what, redaction& secrets)
     };
     for (const auto& each : what.stores) {
         std::vector<named_store> found;
+        std::vector<std::string> left_out;
         add(each.key, [&] {
-            found = find_stores(each);
+            found = find_stores(each, left_out);
             if (found.empty())
                 throw error(error_code::not_found, "this means no store at all");
         });
+        for (auto& row : left_out)
+            result.push_back({.what = each.key, .error = std::move(row)});
         for (const auto& store : found)
             for (auto& text : secret_url(store.url).secrets())
                 secrets.add(std::move(text));

@@ -70,11 +70,12 @@ std::size_t share_of_a_store(const configuration& what)
 
 } // namespace
 
-generation::generation(configuration what, surroundings around)
+generation::generation(configuration what, surroundings around, const generation* before)
     : what_(std::move(what)),
       around_(std::move(around)),
       world_(with_log(around_)),
-      book_(std::make_shared<store_book>(what_.stores, around_.log)),
+      book_(std::make_shared<store_book>(what_.stores, around_.log,
+                                         before == nullptr ? nullptr : before->book_.get())),
       provider_(discover([book = book_] { return book->list(); },
                          {.every = book_->every(), .with = {.open = {.environment = world_}}})),
       router_(provider_)
@@ -89,8 +90,15 @@ generation::~generation()
     drain();
     stop_now();
     threads_.clear();
+    const auto until = world_.clock->monotonic() + 1s; // for all of them
     for (const auto& [name, each] : transports_)
-        each->close({.until = world_.clock->monotonic() + 1s});
+        each->close({.until = until});
+}
+
+bool generation::look_for_stores()
+{
+    book_->look();
+    return book_->has_looked();
 }
 
 // What is wrong with all of them is told at once.
@@ -149,7 +157,15 @@ void generation::open_endpoints()
 
 void generation::close_endpoints()
 {
-    endpoints_.clear();
+    if (endpoints_.empty())
+        return;
+    closing_ = true;
+    ++threads_running_;
+    closer_ = std::jthread([this, these = std::exchange(endpoints_, {})]() mutable {
+        these.clear();
+        closing_ = false;
+        --threads_running_;
+    });
 }
 
 lifecycle generation::hooks()
@@ -269,8 +285,12 @@ void generation::work()
         failure_ = failure.what();
     }
     draining_.request_stop(); // whatever else there is has no purpose without it
-    for (const auto& each : feeds_)
-        each->close();
+    {
+        const std::lock_guard lock(feeds_mutex_);
+        for (const auto& each : feeds_)
+            if (each)
+                each->close();
+    }
     worked_ = true;
 }
 
