@@ -437,14 +437,16 @@ cli::exit_status run_daemon(configuration what, cli::output& to)
     // Blocked before there are threads, so that all of them leave signals to the main loop.
     const auto signals = our_signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    const auto daemon = std::make_unique<service>(std::move(what));
+    auto daemon = std::make_unique<service>(std::move(what));
     const auto status = daemon->run(to);
-    if (daemon->hurried()) {
-        // Whoever says it twice does not want to wait for a thread that a database holds up.
-        static_cast<void>(to.finish());
-        std::_Exit(static_cast<int>(status));
-    }
-    return status;
+    const bool hurried = daemon->hurried();
+    if (!hurried) // whoever says it twice does not want to wait for anybody
+        daemon.reset();
+    if (!to.finish() && !hurried)
+        return status; // the caller tells that something was lost
+    // Threads that a database holds up are left to themselves. They must not find that libraries
+    // which they use have been taken down under their feet, as a usual exit does.
+    std::_Exit(static_cast<int>(status));
 }
 
 } // namespace posthorn::daemon

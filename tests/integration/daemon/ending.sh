@@ -100,4 +100,29 @@ ports
 [[ $port != "$looked" ]] || fail "it has moved"
 get /metrics
 until_true takes_hooks
-stop
+configuration 127.0.0.1:0 "127.0.0.1:$hooks"
+reload
+until_true takes_hooks
+
+# Somebody takes the address while the old endpoints close: the daemon has it again when it is free.
+hold
+python3 -c 'import socket, sys, time
+while True:
+    try:
+        taken = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+        break
+    except OSError: time.sleep(0.001)
+time.sleep(600)' "$hooks" &
+taker=$!
+helpers+=("$taker")
+kill -HUP "$daemon"
+until_true log_has 'cannot listen for webhooks, will try again'
+kill -9 "$taker"
+wait "$taker" 2>/dev/null || true
+until_true takes_hooks
+get /healthz
+[[ $code == 200 ]] || fail "the rest went on"
+kill -TERM "$daemon"
+kill -TERM "$daemon"
+wait "$daemon" || true
+daemon=''
