@@ -26,6 +26,10 @@ inline constexpr bool renews_when_it_likes = planted_bug == 7;
 inline constexpr bool believes_for_ever = planted_bug == 9;
 /// 25: a member that was called off is never counted
 inline constexpr bool forgets_the_called_off = planted_bug == 25;
+/// 27: what a stream of NATS rejects counts as a duplicate that it has
+inline constexpr bool knows_the_rejected = planted_bug == 27;
+/// 28: NATS is told another id than the message's: one of its payload, which others may have, too
+inline constexpr bool names_by_content = planted_bug == 28;
 /// 31: leases are judged by a clock that people can set
 inline constexpr bool leases_by_the_wall_clock = planted_bug == 31;
 /// 33: the key of a command whose holder died stays locked for as long as results are kept
