@@ -5,18 +5,21 @@
 #   tests/planted.sh FILTER [BUG…]
 #
 # FILTER is for googletest: which tests of stores run (all but the slow ones of servers, say). Needs
-# the servers of tools/servers.sh unless it leaves them out, and NATS for bugs 27 and 28.
+# the servers of tools/servers.sh unless it leaves them out, NATS for bugs 27 and 28, RabbitMQ for
+# 29.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 filter=${1:-'*sqlite*'}
 bugs=("${@:2}")
-((${#bugs[@]})) || bugs=(2 3 4 5 6 7 9 25 27 28 31 33 38 39 40 41)
+((${#bugs[@]})) || bugs=(2 3 4 5 6 7 9 25 27 28 29 30 31 33 38 39 40 41)
 
 # suite_of BUG: the program whose tests must notice, below the folder of tests.
 suite_of() {
     case $1 in
     6 | 7 | 9 | 31) echo leases/leases ;;
     27 | 28) echo transport/nats/nats_transport_test ;;
+    29) echo transport/rabbitmq/rabbitmq_transport ;;
+    30) echo transport/kafka/kafka_transport ;;
     33 | 38 | 39 | 40 | 41) echo inbox/inbox ;;
     *) echo joins/joins ;;
     esac

@@ -117,6 +117,10 @@ struct handler_options {
     /// How many may run at once in this worker; 0: as many as the worker's own limit allows.
     std::size_t concurrency = 0;
 
+    /// Payloads of messages that it has in hand: when there are so many bytes nothing more begins.
+    /// 0: as many as the worker's own limit allows.
+    std::size_t payload_bytes_max = 0;
+
     /// How many of one group may run at once in this worker, and which group a message is of.
     std::size_t per_key = 0;
     std::function<std::string(const delivery&)> key = {};

@@ -52,6 +52,8 @@ struct kafka_options {
     /// over.
     duration linger = std::chrono::milliseconds{5};
 
+    duration publish_within = std::chrono::seconds{30}; ///< for calls without a time limit
+
     kafka_settings settings = {};
 };
 
@@ -63,6 +65,10 @@ struct kafka_options {
 /// Throws: `error` with `invalid_argument`; never for brokers that are away.
 [[nodiscard]] std::shared_ptr<transport> open_kafka(
     kafka_options options, environment surroundings = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_kafka(const kafka_options& options);
 
 struct kafka_feed_options {
     std::string url; ///< as for the transport
@@ -87,5 +93,9 @@ struct kafka_feed_options {
 /// Throws: `error` with `invalid_argument`; never for brokers that are away.
 [[nodiscard]] std::unique_ptr<feed> open_kafka_feed(
     kafka_feed_options options, environment surroundings = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_kafka_feed(const kafka_feed_options& options);
 
 } // namespace posthorn

@@ -77,6 +77,10 @@ struct store_stats {
     std::int64_t cancelled = 0;
     std::int64_t expired = 0;
     std::int64_t blocked_keys = 0;
+
+    /// Numbers given out since the store was made: one for each message, and those of transactions
+    /// that were rolled back. It never falls, whatever is removed.
+    std::int64_t enqueued = 0;
     std::optional<duration> oldest_ready; ///< how long the oldest due message has been waiting
 
     /// Whether the counts of ready, claimed and done are exact rather than estimates.

@@ -62,6 +62,10 @@ struct nats_options {
 [[nodiscard]] std::shared_ptr<transport> open_nats(
     nats_options how, environment surroundings = environment::system());
 
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_nats(const nats_options& options);
+
 struct nats_feed_options {
     std::string url; ///< as for the transport
     nats_access access = {};
@@ -88,5 +92,9 @@ struct nats_feed_options {
 /// Throws: `error` with `invalid_argument` that names what is wrong and what would be right.
 [[nodiscard]] std::unique_ptr<feed> open_nats_feed(
     nats_feed_options how, environment surroundings = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_nats_feed(const nats_feed_options& options);
 
 } // namespace posthorn

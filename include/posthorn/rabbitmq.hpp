@@ -30,7 +30,7 @@ struct rabbitmq_connection {
     tls_options tls = {};
     std::string name = "posthorn";      ///< by which the broker's people see us
     std::chrono::seconds heartbeat{30}; ///< 0: none, and who is gone may not be noticed
-    duration connect_within = std::chrono::seconds{10};      ///< per broker, until we may speak
+    duration connect_within = std::chrono::seconds{10};      ///< per broker; its addresses share it
     duration reconnect_min = std::chrono::milliseconds{100}; ///< pauses grow from this
     duration reconnect_max = std::chrono::seconds{5};        ///< to this, and vary by chance
 };
@@ -54,7 +54,7 @@ struct rabbitmq_options {
     /// Whether the broker writes them to its disk before it confirms, for queues that are durable.
     bool persistent = true;
 
-    std::size_t window = 1'000; ///< so many may be unconfirmed at a time
+    std::size_t window = 1'000; ///< so many that are waited for may be unconfirmed at a time
     std::size_t payload_bytes_max = std::size_t{16} << 20U; ///< at most what the broker takes
 
     /// How long `publish` waits if its caller does not say.
@@ -71,6 +71,10 @@ struct rabbitmq_options {
 /// Throws: `error` with `invalid_argument` for options that can never work.
 [[nodiscard]] std::shared_ptr<transport> open_rabbitmq(rabbitmq_options options,
                                                        environment around = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_rabbitmq(const rabbitmq_options& options);
 
 struct rabbitmq_feed_options {
     std::string url; ///< as for the transport
@@ -101,5 +105,9 @@ struct rabbitmq_feed_options {
 /// Throws: `error` with `invalid_argument` for options that can never work.
 [[nodiscard]] std::unique_ptr<feed> open_rabbitmq_feed(rabbitmq_feed_options options,
                                                        environment around = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_rabbitmq_feed(const rabbitmq_feed_options& options);
 
 } // namespace posthorn

@@ -55,6 +55,10 @@ struct redis_options {
 [[nodiscard]] std::shared_ptr<transport> open_redis(
     redis_options how, environment surroundings = environment::system());
 
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_redis(const redis_options& options);
+
 struct redis_feed_options {
     std::string url; ///< as for the transport
     std::string stream;
@@ -83,5 +87,9 @@ struct redis_feed_options {
 /// Throws: `error` with `invalid_argument` that names what is wrong and what would be right.
 [[nodiscard]] std::unique_ptr<feed> open_redis_feed(
     redis_feed_options how, environment surroundings = environment::system());
+
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_redis_feed(const redis_feed_options& options);
 
 } // namespace posthorn

@@ -87,7 +87,9 @@ class router {
 public:
     explicit router(store_provider among);
 
-    /// The store of this name, open. A name that is unknown is looked for in a fresh list first.
+    /// The store of this name, open. One that is unknown is looked for in a fresh list first, one
+    /// that is known in a list not older than the provider's `refresh_every`: stores move, and
+    /// leave. While there is no newer list, the last one counts.
     /// Lifetime: the handle keeps it open; do not keep thousands.
     /// Throws: `error` with `not_found` if there is no such store.
     [[nodiscard]] posthorn::store store(std::string_view key);

@@ -65,4 +65,8 @@ struct webhook_options {
 [[nodiscard]] std::shared_ptr<transport> open_webhook(webhook_options options,
                                                       environment world = environment::system());
 
+/// What opening would refuse, without connecting to anybody. Throws: `error` with
+/// `invalid_argument`.
+void check_webhook(const webhook_options& options);
+
 } // namespace posthorn

@@ -28,7 +28,7 @@ using middleware =
 struct lifecycle {
     std::function<void(const delivery_view&)> starting = {};
     std::function<void(const delivery_view&, const outcome&, duration)> ended = {};
-    std::function<void(const delivery&, settled_as)> settled = {};
+    std::function<void(const delivery_view&, settled_as)> settled = {};
 };
 
 struct worker_options {
@@ -119,7 +119,16 @@ public:
     template <typename Function>
     worker& handle(std::string_view pattern, Function function, const handler_options& how)
     {
-        add(pattern, runtime::make_handler(std::move(function), services()), how);
+        add({std::string(pattern)}, runtime::make_handler(std::move(function), services()), how);
+        return *this;
+    }
+
+    /// Handles several topics as one: its limits hold for all of them together.
+    template <typename Function>
+    worker& handle(const std::vector<std::string>& patterns, Function function,
+                   const handler_options& how)
+    {
+        add(patterns, runtime::make_handler(std::move(function), services()), how);
         return *this;
     }
 
@@ -146,7 +155,7 @@ public:
     template <typed_message Type, typename Function>
     worker& handle(Function function, const handler_options& how)
     {
-        add(message_type<Type>::topic,
+        add({std::string(message_type<Type>::topic)},
             runtime::make_typed_handler<Type>(std::move(function), services()), how);
         return *this;
     }
@@ -181,7 +190,8 @@ private:
 
     [[nodiscard]] const handler_options& defaults() const;
     [[nodiscard]] runtime::shared_services& services();
-    void add(std::string_view pattern, runtime::any_handler handler, const handler_options& how);
+    void add(const std::vector<std::string>& patterns, const runtime::any_handler& handler,
+             const handler_options& how);
     void add_if(std::function<bool(std::string_view)> accepts, runtime::any_handler handler,
                 const handler_options& how);
 

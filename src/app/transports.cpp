@@ -16,8 +16,8 @@ namespace {
 
 struct catalogue_entry {
     std::string_view scheme;
-    transport_opener (*transport)(section& from, const secret_url& url);
-    feed_opener (*feed)(section& from, const secret_url& url);
+    transport_opener (*transport)(section& from, std::string_view url_key, const secret_url& url);
+    feed_opener (*feed)(section& from, std::string_view url_key, const secret_url& url);
 };
 
 // All that there can be. What this build lacks has no functions: CMake says what there is.
@@ -73,6 +73,11 @@ const catalogue_entry* entry_for(section& from, std::string_view url_key, const 
     const auto found = std::ranges::find(all, scheme, &catalogue_entry::scheme);
     if (found != all.end())
         return &*found;
+    if (scheme == "rediss") {
+        from.refuse(url_key, "Redis is not spoken with TLS here; write redis: to a proxy on this "
+                             "machine that does, such as stunnel");
+        return nullptr;
+    }
     std::vector<std::string> names;
     for (const auto& each : all)
         names.emplace_back(each.scheme);
@@ -95,7 +100,7 @@ transport_opener read_transport(section& from, std::string_view url_key, const s
         from.refuse(url_key, fmt::format("this build has no transport for {}:", entry->scheme));
         return {};
     }
-    return entry->transport(from, url);
+    return entry->transport(from, url_key, url);
 }
 
 feed_opener read_feed(section& from, std::string_view url_key, const secret_url& url)
@@ -112,7 +117,7 @@ feed_opener read_feed(section& from, std::string_view url_key, const secret_url&
                               entry->scheme));
         return {};
     }
-    return entry->feed(from, url);
+    return entry->feed(from, url_key, url);
 }
 
 } // namespace posthorn::daemon

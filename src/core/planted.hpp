@@ -30,6 +30,10 @@ inline constexpr bool forgets_the_called_off = planted_bug == 25;
 inline constexpr bool knows_the_rejected = planted_bug == 27;
 /// 28: NATS is told another id than the message's: one of its payload, which others may have, too
 inline constexpr bool names_by_content = planted_bug == 28;
+/// 29: a message that RabbitMQ returns counts as confirmed
+inline constexpr bool ignores_returns = planted_bug == 29;
+/// 30: a message counts as being in Kafka once the client is rid of it, whatever its report says
+inline constexpr bool trusts_the_flush = planted_bug == 30;
 /// 31: leases are judged by a clock that people can set
 inline constexpr bool leases_by_the_wall_clock = planted_bug == 31;
 /// 33: the key of a command whose holder died stays locked for as long as results are kept

@@ -245,7 +245,7 @@ std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
         const auto* to = with_->table->find(topic);
         if (to == nullptr || is_paused(pauses_, topic))
             continue;
-        if (to->options.concurrency == 0) {
+        if (!to->has_limit()) {
             wanted.push_back(topic);
         } else if (const auto room = with_->held.room_for(*to); room > 0) {
             limit = std::min(limit, room);
@@ -285,6 +285,8 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
     now.largest_payload = std::max(largest, now.largest_payload / 2);
     now.claimed += claimed.size();
     auto members = with_->held.take(std::move(claimed), asked_at);
+    for (const auto& each : members)
+        each->store = with_->store_name;
     if (now.stopping()) { // it was asked to while it claimed: nothing new begins
         for (const auto& each : members)
             with_->held.returned(each, {.verdict = outcome::kind::postpone});
@@ -305,7 +307,6 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
         (now.out_of_patience() ||
          (!now.others_run && with_->held.is_alone(members.front()->message.receipt.fence)));
     for (auto& each : members) {
-        each->store = with_->store_name;
         try {
             if (!may_run(now, each, alone))
                 continue;
@@ -360,7 +361,7 @@ bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
     if (with_->held.may_begin(which))
         return true;
     --now.claimed;
-    if (which->to->options.concurrency > 0 && with_->held.room_for(*which->to) == 0) {
+    if (with_->held.room_for(*which->to) == 0) {
         parked_.insert(topic);
         with_->held.returned(which, park(park_reason::at_limit));
     } else {
@@ -395,8 +396,10 @@ void dispatcher::rest(turn& now)
     // What is running may make the next message of its key due, or want to be tried again. So it is
     // over when a claim found nothing while nothing was running.
     if (now.how.until_empty) {
+        // A claim takes what was parked of one topic only, if that has a limit: others may be left.
+        std::size_t limit = 1;
         if (now.idle && now.last == haul::none)
-            now.over = true;
+            now.over = is_paused(pauses_, {}) || wanted_parked(limit).empty();
         else
             with_->held.wait_until_empty(1s);
         return;

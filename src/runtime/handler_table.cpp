@@ -36,15 +36,23 @@ void check_pattern(std::string_view pattern)
 
 } // namespace
 
-void handler_table::add(std::string_view pattern, any_handler handler, const handler_options& how)
+void handler_table::add(const std::vector<std::string>& patterns, const any_handler& handler,
+                        const handler_options& how)
+{
+    check(how);
+    const auto number = ++registrations_;
+    for (const auto& pattern : patterns)
+        add_one(pattern,
+                {.pattern = pattern, .handler = handler, .options = how, .registration = number});
+}
+
+void handler_table::add_one(std::string_view pattern, route to)
 {
     check_pattern(pattern);
-    check(how);
     const bool wildcard = pattern.ends_with('*');
     auto& table = wildcard ? by_prefix_ : exact_;
     const auto key = wildcard ? pattern.substr(0, pattern.size() - 1) : pattern;
-    route added{.pattern = std::string(pattern), .handler = std::move(handler), .options = how};
-    if (!table.try_emplace(std::string(key), std::move(added)).second)
+    if (!table.try_emplace(std::string(key), std::move(to)).second)
         throw error(error_code::invalid_argument,
                     fmt::format("'{}' has a handler already; a topic can have only one", pattern));
 }
@@ -55,9 +63,11 @@ void handler_table::add_if(std::function<bool(std::string_view)> accepts, any_ha
     check(how);
     if (!accepts)
         throw error(error_code::invalid_argument, "the predicate is empty");
-    by_predicate_.push_back(
-        {std::move(accepts),
-         {.pattern = "a predicate", .handler = std::move(handler), .options = how}});
+    by_predicate_.push_back({std::move(accepts),
+                             {.pattern = "a predicate",
+                              .handler = std::move(handler),
+                              .options = how,
+                              .registration = ++registrations_}});
 }
 
 void handler_table::add_built_in(std::string_view topic, any_handler handler)

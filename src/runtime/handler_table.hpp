@@ -3,11 +3,13 @@
 
 #include <posthorn/handler.hpp>
 
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace posthorn::runtime {
 
@@ -16,14 +18,22 @@ struct route {
     std::string pattern; ///< for people; of a predicate, "a predicate"
     any_handler handler;
     handler_options options;
+    std::size_t registration = 0; ///< the same for all patterns that were given a handler together
+
+    [[nodiscard]] bool has_limit() const noexcept
+    {
+        return options.concurrency > 0 || options.payload_bytes_max > 0;
+    }
 };
 
 /// Filled first, then read. Threads: reading is safe from any.
 class handler_table {
 public:
+    /// The limits hold for all of the patterns together.
     /// Throws: `error` with `invalid_argument` for a bad pattern, a limit per key without a key, or
     /// a pattern that has a handler already.
-    void add(std::string_view pattern, any_handler handler, const handler_options& how);
+    void add(const std::vector<std::string>& patterns, const any_handler& handler,
+             const handler_options& how);
     void add_if(std::function<bool(std::string_view)> accepts, any_handler handler,
                 const handler_options& how);
 
@@ -40,6 +50,10 @@ private:
         std::function<bool(std::string_view)> accepts;
         route to;
     };
+
+    void add_one(std::string_view pattern, route to);
+
+    std::size_t registrations_ = 0;
 
     // Maps and deques keep their elements where they are.
     std::map<std::string, route, std::less<>> exact_;

@@ -10,9 +10,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,7 +36,7 @@ public:
     };
     struct listed {
         std::vector<named_store> stores;
-        std::optional<std::string> failure; ///< why there is no list
+        std::exception_ptr failure; ///< why there is no list
     };
     using item = std::variant<rung, has_chores, visited, listed>;
 

@@ -1,5 +1,5 @@
-// How many handlers may run at once: by route and by group. A worker has one of these, however many
-// stores it serves.
+// How many handlers may run at once: by registration and by group. A worker has one of these,
+// however many stores it serves.
 #pragma once
 
 #include "runtime/running_delivery.hpp"
@@ -20,7 +20,8 @@ public:
     [[nodiscard]] bool enter(const running_delivery& which);
     void leave(const running_delivery& which);
 
-    /// How many more of a route may begin; SIZE_MAX without a limit.
+    /// How many more of a route, and of those registered with it, may begin; SIZE_MAX without a
+    /// limit.
     [[nodiscard]] std::size_t room_for(const route& which) const;
 
     std::atomic<std::size_t> messages = 0;      ///< in hand: claimed, and not settled yet
@@ -28,8 +29,14 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::map<const route*, std::size_t> by_route_;
-    std::map<std::pair<const route*, std::string>, std::size_t> by_group_;
+    struct in_use {
+        std::size_t messages = 0;
+        std::size_t payload_bytes = 0;
+    };
+    [[nodiscard]] std::size_t room_within(const route& which) const;
+
+    std::map<std::size_t, in_use> by_rule_; ///< by registration
+    std::map<std::pair<std::size_t, std::string>, std::size_t> by_group_;
 };
 
 } // namespace posthorn::runtime

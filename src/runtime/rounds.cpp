@@ -505,7 +505,8 @@ void rounds::note_haul(const entry_ptr& which, const station::errand& what,
         set_busy(e, 0);
         return;
     }
-    e.lag = said.lag;
+    if (said.claimed > 0 || said.empty) // else somebody looked only, and the last claim still holds
+        e.lag = said.lag;
     set_busy(e, said.more ? std::min(e.busy + 1, busy_for_long + 1) : 0);
     if (!said.more)
         e.credit = 0; // for what it did not have

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -93,8 +94,10 @@ private:
         bool closing = false;
     };
 
-    void refresh(const std::vector<named_store>& listed);
+    void list_first(lock& guard);
+    void list_in_background();
     void refresh_in_background();
+    void refresh(const std::vector<named_store>& listed);
     void add_store(const named_store& which);
     void leave(const entry_ptr& which);
     void forget_gone();
@@ -174,7 +177,10 @@ private:
     entry_ptr quiet_for_;
     time quiet_since_{};
     time refresh_at_ = time::max();
+    bool listed_ = false; ///< at least once
     bool refreshing_ = false;
+    std::exception_ptr first_failure_;            ///< why there was never a list
+    std::map<std::string, std::string> left_out_; ///< stores, and why
     std::size_t leaving_ = 0;
     run_report past_;                     ///< of stores that are gone
     std::shared_ptr<thread_pool> visits_; ///< last: its threads use everything above

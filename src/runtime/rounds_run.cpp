@@ -47,10 +47,9 @@ run_report rounds::run(const run_options& how)
     const auto wake = [to = mail_] { to->wake(); };
     const std::stop_callback on_drain(with_.worker.stop.drain, wake);
     const std::stop_callback on_now(with_.worker.stop.now, wake);
-    const auto listed = with_.provider.list();
     {
         lock guard(mutex_);
-        refresh(listed);
+        list_first(guard);
         work(guard);
         ending_.no_claims = true;
         ready_.clear();
@@ -186,6 +185,7 @@ void rounds::refresh(const std::vector<named_store>& listed)
     if (const auto every = with_.provider.refresh_every(); every > duration::zero())
         refresh_at_ = clock::now() + every;
     std::set<std::string_view> names;
+    std::map<std::string, std::string> left_out;
     for (const auto& each : listed) {
         names.insert(each.name);
         const auto known = by_name_.find(each.name);
@@ -198,10 +198,14 @@ void rounds::refresh(const std::vector<named_store>& listed)
         try {
             add_store(each);
         } catch (const error& failure) {
-            say(log_level::warning,
-                fmt::format("the store '{}' is left out: {}", each.name, failure.what()));
+            left_out.emplace(each.name, failure.what());
+            if (const auto told = left_out_.find(each.name);
+                told == left_out_.end() || told->second != failure.what())
+                say(log_level::warning,
+                    fmt::format("the store '{}' is left out: {}", each.name, failure.what()));
         }
     }
+    left_out_ = std::move(left_out);
     std::vector<entry_ptr> gone;
     for (const auto& [name, position] : by_name_)
         if (!names.contains(name))
@@ -243,32 +247,51 @@ void rounds::add_store(const named_store& which)
     plan(made);
 }
 
-// The function that lists may ask a database, which may not answer.
-void rounds::refresh_in_background()
+// There is nothing to do before it, but whoever is told to stop must not wait for it.
+void rounds::list_first(lock& guard)
 {
-    refresh_at_ = clock::now() + with_.provider.refresh_every();
+    list_in_background();
+    while (!listed_ && !first_failure_ && !stopping())
+        step(guard, 1s);
+    if (first_failure_)
+        std::rethrow_exception(first_failure_);
+}
+
+// The function that lists may ask a database, which may not answer.
+void rounds::list_in_background()
+{
     if (std::exchange(refreshing_, true))
         return; // the last time has not ended yet
     visits_->submit({[to = mail_, from = with_.provider] {
         try {
             to->post(mailbox::listed{.stores = from.list(), .failure = {}});
         } catch (...) {
-            to->post(mailbox::listed{
-                .stores = {}, .failure = outcome_of_exception(std::current_exception()).error});
+            to->post(mailbox::listed{.stores = {}, .failure = std::current_exception()});
         }
     }});
+}
+
+void rounds::refresh_in_background()
+{
+    refresh_at_ = clock::now() + with_.provider.refresh_every();
+    list_in_background();
 }
 
 void rounds::read(const mailbox::listed& what)
 {
     refreshing_ = false;
     if (!what.failure) {
+        listed_ = true;
         refresh(what.stores);
         return;
     }
+    if (!listed_) {
+        first_failure_ = what.failure;
+        return;
+    }
     refresh_at_ = std::min<time>(refresh_at_, clock::now() + ask_again_pause);
-    say(log_level::warning,
-        fmt::format("stores cannot be listed, those known are served: {}", *what.failure));
+    say(log_level::warning, fmt::format("stores cannot be listed, those known are served: {}",
+                                        outcome_of_exception(what.failure).error));
 }
 
 void rounds::forget_gone()

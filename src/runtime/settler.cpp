@@ -26,8 +26,7 @@ bool is_done(const result& each)
 // was put aside because as many of its topic as may were running.
 bool makes_news(const result& each)
 {
-    return !each.of->message.ordering_key.empty() || !is_done(each) ||
-           each.of->to->options.concurrency > 0;
+    return !each.of->message.ordering_key.empty() || !is_done(each) || each.of->to->has_limit();
 }
 
 bool is_for_others(const result& each)
@@ -115,7 +114,7 @@ void settler::settle_together(std::vector<result> what, bool closing)
         took_ = since(asked_at);
         failures_ = 0;
         for (std::size_t i = 0; i < what.size(); ++i)
-            count(what[i].of->message, answers[i]);
+            count(what[i].of, answers[i]);
         const bool news = std::ranges::any_of(what, makes_news);
         with_.held.settled(what);
         if (news)
@@ -177,7 +176,7 @@ void settler::reap()
     }
 }
 
-void settler::count(const delivery& of, settled_as answer)
+void settler::count(const running_ptr& of, settled_as answer)
 {
     {
         const std::lock_guard lock(mutex_);
@@ -191,7 +190,7 @@ void settler::count(const delivery& of, settled_as answer)
         }
     }
     if (with_.options.on.settled)
-        with_.options.on.settled(of, answer);
+        with_.options.on.settled(delivery_view(of), answer);
 }
 
 run_report settler::so_far() const

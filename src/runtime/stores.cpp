@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -74,27 +75,81 @@ contract::reach store_provider::way_to(const named_store& which) const
 struct router::state {
     explicit state(store_provider from) : among(std::move(from)) {}
 
-    store_provider among;
-    std::mutex mutex;
-    std::map<std::string, named_store, std::less<>> known;
-    bool listed = false;
+    struct looked_up {
+        std::optional<named_store> found;
+        bool is_fresh = false; ///< not so old that it may have moved
+        std::uint64_t lists = 0;
+    };
 
-    // A name that is not there may be new.
-    std::optional<named_store> find(std::string_view key)
+    store_provider among;
+    std::mutex listing; ///< of whoever asks for another list; the others go on with the last one
+    std::mutex mutex;   ///< of all that follows
+    std::map<std::string, named_store, std::less<>> known;
+    std::optional<monotonic_time> listed_at;
+    std::uint64_t lists = 0;
+
+    looked_up look_up(std::string_view key)
     {
+        const auto every = among.refresh_every();
+        const auto now = among.environment().clock->monotonic();
         const std::lock_guard lock(mutex);
-        if (const auto at = known.find(key); at != known.end())
-            return at->second;
-        if (listed && among.refresh_every() == duration::zero())
-            return std::nullopt;
-        known.clear();
+        const auto at = known.find(key);
+        return {.found = at == known.end() ? std::nullopt : std::optional{at->second},
+                .is_fresh = listed_at && (every == duration::zero() || now - *listed_at < every),
+                .lists = lists};
+    }
+
+    void list_again()
+    {
+        std::map<std::string, named_store, std::less<>> next;
         for (auto& each : among.list()) {
             auto name = each.name;
-            known.emplace(std::move(name), std::move(each));
+            next.emplace(std::move(name), std::move(each));
         }
-        listed = true;
-        const auto at = known.find(key);
-        return at == known.end() ? std::nullopt : std::optional{at->second};
+        const std::lock_guard lock(mutex);
+        known = std::move(next);
+        listed_at = among.environment().clock->monotonic();
+        ++lists;
+    }
+
+    // A store may have moved, or left.
+    void list_unless_somebody_does()
+    {
+        const std::unique_lock turn(listing, std::try_to_lock);
+        if (!turn)
+            return;
+        try {
+            list_again();
+        } catch (const std::exception&) {
+            // What was known stays, and is asked for again after the same time.
+            const std::lock_guard lock(mutex);
+            listed_at = among.environment().clock->monotonic();
+        }
+    }
+
+    std::optional<named_store> find(std::string_view key)
+    {
+        const auto first = look_up(key);
+        const bool is_final = first.found || among.refresh_every() == duration::zero();
+        if (first.is_fresh && is_final)
+            return first.found;
+        if (first.found) {
+            list_unless_somebody_does();
+            return look_up(key).found;
+        }
+        // A name that is not there may be new; perhaps somebody has found it meanwhile.
+        const std::lock_guard turn(listing);
+        const auto again = look_up(key);
+        if (again.found && again.lists != first.lists)
+            return again.found;
+        list_again();
+        return look_up(key).found;
+    }
+
+    std::size_t size()
+    {
+        const std::lock_guard lock(mutex);
+        return known.size();
     }
 };
 
@@ -106,7 +161,7 @@ store router::store(std::string_view key)
     if (!found)
         throw error(
             error_code::not_found,
-            fmt::format("there is no store called '{}'; {} are known", key, state_->known.size()));
+            fmt::format("there is no store called '{}'; {} are known", key, state_->size()));
     return posthorn::store{state_->among.way_to(*found).open()};
 }
 

@@ -242,9 +242,10 @@ runtime::shared_services& worker::services()
     return state_->services;
 }
 
-void worker::add(std::string_view pattern, runtime::any_handler handler, const handler_options& how)
+void worker::add(const std::vector<std::string>& patterns, const runtime::any_handler& handler,
+                 const handler_options& how)
 {
-    state_->table->add(pattern, std::move(handler), how);
+    state_->table->add(patterns, handler, how);
 }
 
 void worker::add_if(std::function<bool(std::string_view)> accepts, runtime::any_handler handler,

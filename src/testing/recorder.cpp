@@ -44,16 +44,16 @@ worker_options recorder::watching(worker_options options) const
             before(which, said, took);
     };
     options.on.settled = [to = memory_, before = std::move(options.on.settled)](
-                             const delivery& which, settled_as answer) {
+                             const delivery_view& which, settled_as answer) {
         {
             const std::lock_guard lock(to->mutex);
             // The receipt names one claim of one message: an earlier try has another one.
             const auto at =
-                std::ranges::find(to->handled, which.receipt, &handled_message::receipt);
+                std::ranges::find(to->handled, which.message().receipt, &handled_message::receipt);
             if (at != to->handled.end()) {
                 at->became = answer;
             } else {
-                to->turned_away.push_back(seen(which));
+                to->turned_away.push_back(seen(which.message()));
                 to->turned_away.back().became = answer;
             }
         }

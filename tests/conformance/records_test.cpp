@@ -421,7 +421,25 @@ TEST_P(counts, an_empty_store_counts_nothing)
                   stats.dead + stats.cancelled + stats.expired + stats.blocked_keys,
               0);
     EXPECT_EQ(stats.oldest_ready, std::nullopt);
+    EXPECT_EQ(stats.enqueued, 0);
     EXPECT_TRUE(stats.exact);
+}
+
+// Proves: OUT-12
+TEST_P(counts, what_was_enqueued_is_counted_also_when_it_is_gone)
+{
+    for (int i = 0; i < 3; ++i)
+        add();
+    add("orders", {.delay = 10s});
+    add("orders", {.ordering_key = "k"});
+    EXPECT_EQ(count_messages(db()).enqueued, 5);
+    clock().advance(10s);
+    ASSERT_EQ(work_off(10).size(), 5U);
+    clock().advance(24h * 30);
+    ASSERT_EQ(clean(db()).finished, 5U);
+    EXPECT_EQ(count_messages(db()).enqueued, 5);
+    add();
+    EXPECT_EQ(count_messages(db()).enqueued, 6);
 }
 
 // Proves: OUT-12

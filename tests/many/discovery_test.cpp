@@ -1,8 +1,10 @@
 // Lists of stores that change, and the way to one store by its name.
 #include "many/many_test.hpp"
 #include <posthorn/error.hpp>
+#include <posthorn/testing/manual_clock.hpp>
 
 #include <atomic>
+#include <thread>
 
 namespace posthorn::test {
 namespace {
@@ -60,6 +62,87 @@ TEST(routers, look_for_a_new_name_in_a_fresh_list)
     list.push_back(all.add("bert"));
     (void)to.store("bert");
     EXPECT_EQ(asked, 2);
+}
+
+class changing_routes : public ::testing::Test {
+protected:
+    void SetUp() override { world_.clock = clock_; }
+
+    [[nodiscard]] store_provider provider()
+    {
+        return discover(
+            [this] {
+                if (fails_)
+                    throw std::runtime_error("the directory of tenants is away");
+                return list_;
+            },
+            {.every = 1min, .with = {.open = {.environment = world_}}});
+    }
+    static std::int64_t ready_in(store where) { return count_messages(where).ready; }
+
+    tenants all_;
+    std::shared_ptr<testing::manual_clock> clock_ = std::make_shared<testing::manual_clock>();
+    environment world_ = environment::system();
+    std::vector<named_store> list_;
+    bool fails_ = false;
+};
+
+// Proves: MDB-01, MDB-04
+TEST_F(changing_routes, lead_to_where_a_store_is_now_and_not_to_one_that_has_left)
+{
+    const auto there = all_.add("there");
+    list_ = {all_.add("anna"), all_.add("bert")};
+    all_.send("there");
+    router to(provider());
+    EXPECT_EQ(ready_in(to.store("anna")), 0);
+    list_ = {{.name = "anna", .url = there.url}};
+    clock_->advance(59s);
+    EXPECT_EQ(ready_in(to.store("anna")), 0) << "the list is as good as new";
+    clock_->advance(1s);
+    EXPECT_EQ(ready_in(to.store("anna")), 1);
+    EXPECT_FALSE(to.knows("bert"));
+    EXPECT_STREQ(thrown_by([&] { (void)to.store("bert"); }).what(),
+                 "there is no store called 'bert'; 1 are known");
+}
+
+// Proves: MDB-01, MDB-04
+TEST_F(changing_routes, stay_as_they_are_while_there_is_no_list)
+{
+    list_ = {all_.add("anna")};
+    router to(provider());
+    EXPECT_TRUE(to.knows("anna"));
+    fails_ = true;
+    clock_->advance(1h);
+    EXPECT_TRUE(to.knows("anna"));
+    EXPECT_THROW((void)to.knows("bert"), std::runtime_error);
+    list_.clear();
+    fails_ = false;
+    clock_->advance(59s);
+    EXPECT_TRUE(to.knows("anna")) << "a list that failed is not asked for at every turn";
+    clock_->advance(1s);
+    EXPECT_FALSE(to.knows("anna"));
+}
+
+// Proves: MDB-04
+TEST_F(changing_routes, lead_on_while_somebody_else_waits_for_a_list)
+{
+    const auto slow = std::make_shared<gate>();
+    const auto anna = all_.add("anna");
+    std::atomic<int> asked = 0;
+    router to(discover(
+        [&] {
+            if (++asked > 1)
+                slow->pass();
+            return std::vector{anna};
+        },
+        {.every = 1min, .with = {.open = {.environment = world_}}}));
+    EXPECT_TRUE(to.knows("anna"));
+    clock_->advance(1h);
+    std::jthread other([&] { EXPECT_TRUE(to.knows("anna")); });
+    EXPECT_TRUE(eventually([&] { return slow->arrived() == 1; }));
+    EXPECT_TRUE(to.knows("anna"));
+    EXPECT_EQ(asked, 2);
+    slow->open();
 }
 
 // Proves: MDB-01
@@ -181,6 +264,51 @@ TEST_F(discovering, stores_that_are_listed_again_are_kept_and_a_list_that_fails_
     all_.send("anna");
     EXPECT_TRUE(eventually([&] { return held.arrived() == 2; }));
     EXPECT_EQ(running.end().done, 2U);
+}
+
+// Proves: MDB-01
+TEST(first_lists, are_not_waited_for_by_a_worker_that_is_told_to_stop)
+{
+    // Shared with the thread that waits there, which outlives the worker.
+    const auto closed = std::make_shared<gate>();
+    worker one(discover([closed] {
+        closed->pass();
+        return std::vector<named_store>{};
+    }));
+    background running(one);
+    EXPECT_TRUE(eventually([&] { return closed->arrived() == 1; }));
+    EXPECT_FALSE(running.ended());
+    EXPECT_TRUE(one.stores().empty()) << "whoever asks is answered meanwhile";
+    running.stop();
+    EXPECT_TRUE(eventually([&] { return running.ended(); }));
+    closed->open();
+    EXPECT_EQ(running.wait().done, 0U);
+}
+
+// Proves: MDB-01
+TEST(first_lists, that_fail_end_the_worker)
+{
+    worker one(discover([]() -> std::vector<named_store> {
+        throw error(error_code::unavailable, "the directory of tenants is away");
+    }));
+    EXPECT_STREQ(thrown_by([&] { (void)one.run({}); }).what(), "the directory of tenants is away");
+}
+
+// Proves: MDB-01
+TEST_F(discovering, a_store_that_has_no_place_is_left_out_and_told_once)
+{
+    const auto anna = all_.add("anna");
+    set({anna, {.name = "nowhere", .url = "nothing:at-all"}});
+    worker one(provider());
+    tally seen;
+    one.handle("orders", [&](const delivery_view& view) { seen.add(view.store()); });
+    background running(one);
+    const int before = asked_;
+    EXPECT_TRUE(eventually([&] { return asked_ >= before + 5; }));
+    all_.send("anna");
+    EXPECT_TRUE(eventually([&] { return seen.of("anna") == 1; }));
+    EXPECT_EQ(here_.logged("the store 'nowhere' is left out"), 1U);
+    EXPECT_EQ(running.end().done, 1U);
 }
 
 // Proves: MDB-01

@@ -112,7 +112,7 @@ protected:
         options.look_at_least_every = 120s; // longer than a test may take
         const auto shared = std::make_shared<const worker_options>(std::move(options));
         const auto table = std::make_shared<runtime::handler_table>();
-        table->add("*", {make(handler)}, of_handler);
+        table->add({"*"}, {make(handler)}, of_handler);
         return background([=](const stop_request& stop) {
             const owner carol{.token = "token of carol", .worker = "carol"};
             return runtime::dispatcher(

@@ -51,7 +51,7 @@ TEST_P(worker_limits, a_topic_at_its_limit_lets_others_go_on_and_is_worked_off_c
     std::atomic<int> orders_left = 20;
     std::atomic<int> rewritten = 0;
     auto options = steady(6);
-    options.on.settled = [&](const delivery&, settled_as answer) {
+    options.on.settled = [&](const delivery_view&, settled_as answer) {
         if (answer == settled_as::parked || answer == settled_as::released)
             ++rewritten;
     };
@@ -70,6 +70,67 @@ TEST_P(worker_limits, a_topic_at_its_limit_lets_others_go_on_and_is_worked_off_c
     EXPECT_THAT(states_of(mail), Each(message_state::done));
     EXPECT_THAT(states_of(orders), Each(message_state::done));
     EXPECT_EQ(look(mail.back()).attempts, 1);
+}
+
+TEST_P(worker_limits, topics_that_are_handled_together_share_one_limit)
+{
+    auto ids = add_many(10, "mail.in");
+    for (const auto& each : add_many(10, "mail.out"))
+        ids.push_back(each);
+    for (const auto& each : add_many(10, "letters"))
+        ids.push_back(each);
+    crowd inside;
+    worker one(db(), steady(6));
+    one.handle(std::vector<std::string>{"mail.*", "mail.out", "letters"},
+               [&](const delivery_view&) {
+                   inside.enter();
+                   EXPECT_TRUE(eventually([&] { return inside.most() >= 2; }));
+                   inside.leave();
+               },
+               {.concurrency = 2});
+    EXPECT_EQ(one.process_outbox().done, 30U);
+    EXPECT_EQ(inside.most(), 2U);
+    EXPECT_THAT(states_of(ids), Each(message_state::done));
+}
+
+TEST_P(worker_limits, topics_that_are_handled_together_share_the_limit_of_a_group)
+{
+    auto ids = add_many(6, "mail");
+    for (const auto& each : add_many(6, "letters"))
+        ids.push_back(each);
+    crowd inside;
+    worker one(db(), steady(6));
+    one.handle(std::vector<std::string>{"mail", "letters"},
+               [&](const delivery_view&) {
+                   inside.enter();
+                   inside.leave();
+               },
+               {.per_key = 1, .key = [](const delivery&) { return std::string("one"); }});
+    run_until_done(one, ids, 10ms);
+    EXPECT_EQ(inside.most(), 1U);
+}
+
+TEST_P(worker_limits, a_handler_with_its_fill_of_bytes_lets_others_go_on)
+{
+    std::vector<message_id> large;
+    for (int i = 0; i < 8; ++i)
+        large.push_back(enqueue(db(), {"large", std::string(100, 'x')}).id);
+    const auto orders = add_many(8, "orders");
+    crowd inside;
+    std::atomic<int> orders_left = 8;
+    auto options = steady(100);
+    worker one(db(), options);
+    one.handle("large",
+               [&](const delivery_view&) {
+                   inside.enter();
+                   EXPECT_TRUE(eventually([&] { return orders_left == 0; }));
+                   inside.leave();
+               },
+               {.payload_bytes_max = 250});
+    one.handle("orders", [&](const delivery_view&) { --orders_left; });
+    EXPECT_EQ(one.process_outbox().done, 16U);
+    EXPECT_LE(inside.most(), 3U) << "as long as a byte is free one more may begin";
+    EXPECT_THAT(states_of(large), Each(message_state::done));
 }
 
 // On the real clock: whoever ends lets the next one in, and nobody waits for the next look.

@@ -225,8 +225,8 @@ TEST_P(surroundings, every_delivery_is_told_of_from_its_start_to_its_settlement)
         .ended = [&](const delivery_view& which, const outcome& said,
                      duration) { met_.add("ended " + which.topic() + " " + said.error); },
         .settled =
-            [&](const delivery& which, settled_as answer) {
-                met_.add(which.topic + " is " + std::string(to_string(answer)));
+            [&](const delivery_view& which, settled_as answer) {
+                met_.add(which.topic() + " is " + std::string(to_string(answer)));
             }};
     worker one(db(), options);
     one.handle("plain", [&](const delivery_view&) { return retry("oh"); });

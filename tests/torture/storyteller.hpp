@@ -28,8 +28,8 @@ public:
                     },
                 .ended = [this](const delivery_view& which, const outcome& said,
                                 duration) { note_end(which.message(), said); },
-                .settled = [this](const delivery& which,
-                                  settled_as answer) { tell_settled(which, answer); }};
+                .settled = [this](const delivery_view& which,
+                                  settled_as answer) { tell_settled(which.message(), answer); }};
     }
 
     /// For `worker_options::around`: an acknowledgement in the handler's own transaction was not

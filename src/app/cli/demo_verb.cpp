@@ -158,8 +158,8 @@ struct shop {
             else if (said.verdict == outcome::kind::fail)
                 screen.log(fmt::format("dead       {}: {}", name, said.error));
         };
-        return {.ended = ended, .settled = [this](const delivery& which, settled_as answer) {
-                    score.settled(which.topic, answer);
+        return {.ended = ended, .settled = [this](const delivery_view& which, settled_as answer) {
+                    score.settled(which.topic(), answer);
                 }};
     }
 };

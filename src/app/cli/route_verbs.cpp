@@ -21,18 +21,25 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// As a configuration would have it: what looks like a number is one.
+// As a configuration would have it: what looks like a number is one, unless a text is asked for.
 daemon::value value_of(const std::string& text)
 {
     using daemon::value;
     if (text == "true" || text == "false")
-        return {.is = value::kind::flag, .flag = text == "true"};
+        return {.is = value::kind::flag, .text = text, .flag = text == "true", .is_typed = true};
     std::int64_t number = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (failed == std::errc{} && end == text.data() + text.size())
-        return {.is = value::kind::whole, .whole = number};
-    return {.is = value::kind::text, .text = text};
+        return {.is = value::kind::whole, .text = text, .whole = number, .is_typed = true};
+    return {.is = value::kind::text, .text = text, .is_typed = true};
 }
+
+/// How to open what was described, and what must not be told of it.
+template <typename Opener>
+struct route {
+    Opener open;
+    daemon::redaction secrets;
+};
 
 // Reads what was written as if it stood in a file, and complains in the same words.
 template <typename Read>
@@ -43,13 +50,15 @@ auto read_route(const std::string& url, const route_settings& settings, std::str
     for (const auto& [name, text] : settings)
         table.members.push_back({.name = name, .at = {}, .is = value_of(text)});
     daemon::findings noted([](const std::string&) { return std::nullopt; });
+    for (auto& each : daemon::secret_url(url).secrets())
+        noted.secrets().add(std::move(each));
     daemon::section from(table, {}, noted);
     const auto opener = read(from, option, daemon::secret_url(url));
     if (opener)
         from.finish();
     const auto problems = noted.problems();
     if (problems.empty())
-        return opener;
+        return route{opener, noted.secrets()};
     std::vector<std::string> words;
     for (const auto& each : problems)
         words.push_back(each.key == option ? fmt::format("{} {}", option, each.message)
@@ -57,12 +66,12 @@ auto read_route(const std::string& url, const route_settings& settings, std::str
     throw error(error_code::invalid_argument, fmt::format("{}", fmt::join(words, "; ")));
 }
 
-environment world_with(const std::shared_ptr<console>& screen)
+environment world_with(const std::shared_ptr<console>& screen, const daemon::redaction& secrets)
 {
     auto world = environment::system();
-    world.log = [screen](log_level level, std::string_view line) {
+    world.log = [screen, secrets](log_level level, std::string_view line) {
         if (level >= log_level::warning)
-            screen->log(printable(line));
+            screen->log(printable(secrets.cleaned(std::string(line))));
     };
     return world;
 }
@@ -77,12 +86,13 @@ store_provider provider_of(const store_selection& which, const environment& worl
                     {.every = 1min, .with = {.open = {.environment = world}}});
 }
 
-lifecycle failures_to(const std::shared_ptr<console>& screen)
+lifecycle failures_to(const std::shared_ptr<console>& screen, const daemon::redaction& secrets)
 {
-    return {.ended = [screen](const delivery_view& which, const outcome& said, duration) {
+    return {.ended = [screen, secrets](const delivery_view& which, const outcome& said, duration) {
         if (said.verdict == outcome::kind::fail || said.verdict == outcome::kind::retry)
             screen->log(fmt::format("failed   {} {}: {}", to_string(which.id()),
-                                    printable(which.topic()), printable(said.error)));
+                                    printable(which.topic()),
+                                    printable(secrets.cleaned(said.error))));
     }};
 }
 
@@ -107,15 +117,16 @@ route_settings read_settings(const std::vector<std::string>& pairs)
 
 exit_status relay(const relay_request& what, output& to)
 {
-    const auto opener = read_route(what.to, what.settings, "--to", &daemon::read_transport);
+    const auto [opener, secrets] =
+        read_route(what.to, what.settings, "--to", &daemon::read_transport);
     const relay_options rules{.destination = std::string_view(what.destination),
                               .key = std::string_view(what.key)};
     const stop_on_signals signals;
     const auto screen = std::make_shared<console>(to);
-    const auto world = world_with(screen);
+    const auto world = world_with(screen, secrets);
     worker relaying(
         provider_of(what.which, world),
-        {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen)});
+        {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen, secrets)});
     const auto target = opener(world);
     for (const auto& each : what.patterns)
         relaying.handle(each, relay_to(target, rules));
@@ -142,10 +153,11 @@ exit_status relay(const relay_request& what, output& to)
 
 exit_status feed(const feed_request& what, output& to)
 {
-    const auto opener = read_route(what.from, what.settings, "--from", &daemon::read_feed);
+    const auto [opener, secrets] =
+        read_route(what.from, what.settings, "--from", &daemon::read_feed);
     const stop_on_signals signals;
     const auto screen = std::make_shared<console>(to);
-    const auto world = world_with(screen);
+    const auto world = world_with(screen, secrets);
     const auto where = open(what.url, {.environment = world});
     const auto from = opener(world);
     std::stop_source enough;

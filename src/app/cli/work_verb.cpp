@@ -76,7 +76,8 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
 
 lifecycle told_to(const std::shared_ptr<workplace>& place)
 {
-    return {.settled = [place](const delivery& which, settled_as answer) {
+    return {.settled = [place](const delivery_view& view, settled_as answer) {
+        const auto& which = view.message();
         if (answer == settled_as::dead)
             place->screen.log(fmt::format("dead     {}", name_of(which)));
         else if (answer == settled_as::lost)

@@ -55,7 +55,8 @@ struct attempt {
     std::string error = {};
 };
 
-std::vector<attempt> try_all(const configuration& what)
+// What is found on the way may hold secrets of its own.
+std::vector<attempt> try_all(const configuration& what, redaction& secrets)
 {
     std::vector<attempt> result;
     const auto world = environment::system();
@@ -70,11 +71,17 @@ std::vector<attempt> try_all(const configuration& what)
     };
     for (const auto& each : what.stores) {
         std::vector<named_store> found;
+        std::vector<std::string> left_out;
         add(each.key, [&] {
-            found = find_stores(each);
+            found = find_stores(each, left_out);
             if (found.empty())
                 throw error(error_code::not_found, "this means no store at all");
         });
+        for (auto& row : left_out)
+            result.push_back({.what = each.key, .error = std::move(row)});
+        for (const auto& store : found)
+            for (auto& text : secret_url(store.url).secrets())
+                secrets.add(std::move(text));
         for (const auto& store : found)
             add(fmt::format("store {}", store.name), [&] {
                 auto where = open(store.url);
@@ -91,6 +98,16 @@ std::vector<attempt> try_all(const configuration& what)
                 throw error(error_code::unavailable, "cannot be reached");
         });
     return result;
+}
+
+// Every text in it; never a name, or the document would not be what it was.
+void clean(ordered_json& document, const redaction& secrets)
+{
+    if (document.is_string())
+        document = secrets.cleaned(document.get<std::string>());
+    else if (document.is_structured())
+        for (auto& each : document)
+            clean(each, secrets);
 }
 
 ordered_json summary_as_json(const configuration& what, timestamp now)
@@ -146,10 +163,10 @@ ordered_json summary_as_json(const configuration& what, timestamp now)
     return result;
 }
 
-void print_summary(const configuration& what, cli::output& to)
+void print_summary(const configuration& what, const redaction& secrets, cli::output& to)
 {
     const auto line = [&](std::string_view kind, const std::string& text) {
-        to.line(fmt::format("  {:<10} {}", kind, cli::printable(text)));
+        to.line(fmt::format("  {:<10} {}", kind, cli::printable(secrets.cleaned(text))));
     };
     to.line(fmt::format("{} is valid", cli::printable(what.file)));
     for (const auto& each : what.stores)
@@ -180,10 +197,10 @@ void print_summary(const configuration& what, cli::output& to)
 
 cli::exit_status show_check(const configuration& what, bool connect, cli::output& to)
 {
-    findings secrets(nullptr);
+    redaction secrets;
     for (const auto& each : what.secrets)
-        secrets.keep_secret(each);
-    const auto tried = connect ? try_all(what) : std::vector<attempt>{};
+        secrets.add(each);
+    const auto tried = connect ? try_all(what, secrets) : std::vector<attempt>{};
     const bool reached =
         std::ranges::all_of(tried, [](const attempt& each) { return each.error.empty(); });
     if (to.json()) {
@@ -193,18 +210,20 @@ cli::exit_status show_check(const configuration& what, bool connect, cli::output
             for (const auto& each : tried)
                 list.push_back({{"what", each.what},
                                 {"reached", each.error.empty()},
-                                {"error", text_or_null(secrets.without_secrets(each.error))}});
+                                {"error", text_or_null(each.error)}});
             document["reached"] = std::move(list);
         }
+        document["file"] = nullptr; // somebody typed it, and may find it
+        clean(document, secrets);
+        document["file"] = what.file;
         to.document(document);
     } else {
-        print_summary(what, to);
+        print_summary(what, secrets, to);
         for (const auto& each : tried)
-            to.line(fmt::format("  {:<10} {}{}", each.error.empty() ? "reached" : "FAILED",
-                                cli::printable(each.what),
-                                each.error.empty()
-                                    ? ""
-                                    : ": " + cli::printable(secrets.without_secrets(each.error))));
+            to.line(
+                fmt::format("  {:<10} {}", each.error.empty() ? "reached" : "FAILED",
+                            cli::printable(secrets.cleaned(
+                                each.error.empty() ? each.what : each.what + ": " + each.error))));
         for (const auto& each : what.warnings)
             to.note("warning: " + in_words(what.file, each));
     }

@@ -172,6 +172,7 @@ struct bad_configuration {
 
 // The parts that deal with other systems; see config_routes.cpp.
 class route_book;
+void check_store_name(section& from, const configuration& so_far, const std::string& name);
 void read_transports(section& root, configuration& into);
 void read_relays(section& root, configuration& into, route_book& routes);
 void read_feeds(section& root, configuration& into);

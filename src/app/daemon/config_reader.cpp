@@ -4,7 +4,10 @@
 #include "app/cli/text.hpp"
 #include "app/cli/values.hpp"
 #include "app/daemon/config.hpp"
+#include "app/daemon/endpoints.hpp"
 #include "app/daemon/store_book.hpp"
+#include "core/job.hpp"
+#include "core/validation.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/store.hpp>
 
@@ -205,23 +208,36 @@ void read_times(section& from, job_options& job)
     });
 }
 
+// Each key by itself, as the store will see it, and then all of them.
+void check_schedule(section& from, const schedule_settings& which)
+{
+    const auto& job = which.job;
+    const message any{.topic = "any", .payload = {}};
+    if (from.has("name"))
+        from.check("name", [&] { core::check_job_name(which.name); });
+    from.check("headers", [&] { core::check_message(any, {.headers = job.headers}, limits{}); });
+    from.check("key", [&] { core::check_key("the key", job.ordering_key); });
+    from.check("topic", [&] { core::check_topic(job.run.topic); });
+    if (from.is_clean())
+        from.check("name", [&] { core::check_job(which.name, job, {}); });
+}
+
 void read_schedules(section& root, configuration& into)
 {
     std::map<std::string, std::uint32_t> lines;
     for (auto& from : root.tables("schedules")) {
         schedule_settings result;
         from.require("name", "by which the job is known in its stores");
-        from.require("topic", "of the message that is enqueued for each run");
         result.name = from.text("name").value_or("");
         result.store = from.text("store").value_or("");
+        if (!result.store.empty())
+            check_store_name(from, into, result.store);
         const auto [at, added] = lines.emplace(result.name + '\n' + result.store, from.at().line);
         if (!result.name.empty() && !added)
             from.refuse("name",
                         fmt::format("the job '{}' is in line {} already", result.name, at->second));
-        if (from.has("name") && (result.name.empty() || result.name.size() > 200))
-            from.refuse("name", "should have 1 to 200 bytes");
         auto& job = result.job;
-        job.run.topic = from.text("topic").value_or("");
+        job.run.topic = from.required_text("topic", "of the message that is enqueued for each run");
         job.run.payload = from.text("payload").value_or("");
         read_times(from, job);
         if (const auto text = from.text("misfire"))
@@ -234,6 +250,7 @@ void read_schedules(section& root, configuration& into)
         job.ordering_key = from.text("key").value_or("");
         for (auto& [name, text] : from.pairs("headers"))
             job.headers.emplace(std::move(name), std::move(text));
+        check_schedule(from, result);
         from.finish();
         into.schedules.push_back(std::move(result));
     }
@@ -251,6 +268,12 @@ void read_retention(section& root, configuration& into)
     rules.dead = from->time("keep_dead");
     rules.joins = from->time("keep_joins");
     rules.inbox = from->time("keep_inbox").value_or(rules.inbox);
+    // A row that is gone too soon makes a request new that was recorded on its way.
+    if (!into.endpoints.empty() && rules.inbox < replay_window())
+        from->refuse("keep_inbox",
+                     fmt::format("should be at least {}: for so long a signed request can be sent "
+                                 "to an endpoint once more, and must be known",
+                                 cli::age(replay_window())));
     rules.leases = from->time("keep_leases").value_or(rules.leases);
     rules.executions = from->time("keep_executions").value_or(rules.executions);
     from->finish();
@@ -352,7 +375,7 @@ configuration read_configuration(const std::string& file)
     if (!noted.clean())
         throw bad_configuration{file, noted.problems(), noted.warnings()};
     result.warnings = noted.warnings();
-    result.secrets = noted.secrets();
+    result.secrets = noted.secrets().all();
     return result;
 }
 

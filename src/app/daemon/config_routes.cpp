@@ -2,6 +2,7 @@
 #include "app/cli/text.hpp"
 #include "app/daemon/config.hpp"
 #include "app/daemon/endpoints.hpp"
+#include "core/inbox.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -35,25 +36,79 @@ message_template read_template(section& from, std::string_view name)
     return result;
 }
 
-// Only a list that never changes can be checked.
 void check_store(section& from, const configuration& so_far, std::string& name)
 {
-    std::vector<std::string> names;
-    bool known = true;
-    for (const auto& each : so_far.stores) {
-        known = known && !each.name.empty();
-        names.push_back(each.name);
-    }
-    if (name.empty() && so_far.stores.size() == 1 && known)
-        name = names.front();
-    else if (name.empty())
+    if (name.empty() && so_far.stores.size() == 1)
+        name = so_far.stores.front().name;
+    if (name.empty())
         from.require("store", "the name of the store to which it belongs");
-    else if (known && std::ranges::find(names, name) == names.end())
-        from.refuse("store",
-                    fmt::format("there is no store '{}'{}", name, nearest_hint(name, names)));
+    else
+        check_store_name(from, so_far, name);
+}
+
+// As the inbox will have it.
+std::string read_source(section& from, std::string_view who)
+{
+    auto source = from.required_text(
+        "source", fmt::format("the inbox's name for whoever {}; with the id it is unique", who));
+    if (!source.empty())
+        from.check("source", [&] { core::check_inbound({.source = source, .id = "any"}, {}); });
+    return source;
+}
+
+std::string read_topic(section& from)
+{
+    auto topic = from.text("topic").value_or("");
+    if (!topic.empty())
+        from.check("topic", [&] { (void)core::from_outside({.topic = topic, .payload = {}}); });
+    return topic;
+}
+
+void check_secrets(section& from, const endpoint_settings& which)
+{
+    if (which.unsigned_allowed && !which.secrets.empty())
+        return from.refuse("unsigned_allowed", "cannot stand beside secrets: one of them is meant");
+    if (which.secrets.empty() && which.unsigned_allowed)
+        return;
+    if (from.is_empty_list("secrets"))
+        return from.refuse("secrets", "should have at least one; or say unsigned_allowed = true");
+    if (which.secrets.empty()) // or what stands there was refused
+        return from.require("secrets", "what senders sign with; or unsigned_allowed = true");
+    auto any_path = which;
+    any_path.path = "/any";
+    any_path.source = "any";
+    any_path.topic_wins = false;
+    from.check("secrets", [&] { check_endpoint(any_path); });
+}
+
+// Nobody could say who posts where two do.
+void check_path(section& from, const endpoint_settings& which,
+                std::map<std::string, std::uint32_t>& lines)
+{
+    if (!from.has("path"))
+        return;
+    endpoint_settings any{.path = which.path, .source = "any", .unsigned_allowed = true};
+    from.check("path", [&] { check_endpoint(any); });
+    const auto [at, added] = lines.emplace(
+        fmt::format("{} {}", to_string(which.listen), which.path), from.at("path").line);
+    if (!added && !which.listen.host.empty())
+        from.refuse("path", fmt::format("'{}' is taken at {} in line {} already", which.path,
+                                        to_string(which.listen), at->second));
 }
 
 } // namespace
+
+void check_store_name(section& from, const configuration& so_far, const std::string& name)
+{
+    std::vector<std::string> names;
+    for (const auto& each : so_far.stores)
+        names.push_back(each.name);
+    // Only a list that never changes can be checked: patterns and queries have no name.
+    const bool known = std::ranges::find(names, std::string{}) == names.end();
+    if (known && std::ranges::find(names, name) == names.end())
+        from.refuse("store",
+                    fmt::format("there is no store '{}'{}", name, nearest_hint(name, names)));
+}
 
 std::vector<std::string> route_book::take(section& from)
 {
@@ -98,8 +153,7 @@ void read_relays(section& root, configuration& into, route_book& routes)
 {
     for (auto& from : root.tables("relays")) {
         relay_settings result{.on = routes.take(from)};
-        from.require("to", "the name of a transport: [transports.NAME]");
-        result.to = from.text("to").value_or("");
+        result.to = from.required_text("to", "the name of a transport: [transports.NAME]");
         if (!result.to.empty() && !into.transports.contains(result.to))
             from.refuse("to", fmt::format("there is no [transports.{}]{}", result.to,
                                           nearest_hint(result.to, names_of(into.transports))));
@@ -119,10 +173,9 @@ void read_feeds(section& root, configuration& into)
     for (auto& from : root.tables("feeds")) {
         feed_settings result{.at = from.at(), .key = from.path()};
         from.require("from", "where messages come from, such as amqp://user@host");
-        from.require("source", "the inbox's name for whoever sends; with the id it is unique");
-        result.source = from.text("source").value_or("");
+        result.source = read_source(from, "sends");
         result.store = from.text("store").value_or("");
-        result.topic = from.text("topic").value_or("");
+        result.topic = read_topic(from);
         result.topic_wins = from.flag("topic_wins").value_or(false);
         result.batch = static_cast<std::size_t>(from.whole("batch", 1, 1'000).value_or(100));
         check_store(from, into, result.store);
@@ -141,13 +194,13 @@ void read_feeds(section& root, configuration& into)
 void read_endpoints(section& root, configuration& into)
 {
     std::map<std::string, std::uint32_t> lines;
+    std::map<std::string, std::uint32_t> paths;
     for (auto& from : root.tables("endpoints")) {
         endpoint_settings result{.at = from.at(), .key = from.path()};
         if (!can_listen_for_webhooks())
             from.refuse("listen", "this build cannot listen for webhooks");
         from.require("listen", "where others post, such as 127.0.0.1:8080");
         from.require("path", "such as /hooks/shop");
-        from.require("source", "the inbox's name for whoever posts; with the id it is unique");
         const bool open_to_all = from.flag("listen_public").value_or(false);
         if (const auto text = from.text("listen"))
             from.check("listen", [&] {
@@ -159,19 +212,17 @@ void read_endpoints(section& root, configuration& into)
                                             *text));
             });
         result.path = from.text("path").value_or("");
-        if (from.has("path") && !result.path.starts_with('/'))
-            from.refuse("path", "should begin with /");
-        result.source = from.text("source").value_or("");
+        result.source = read_source(from, "posts");
         result.secrets = from.all_hidden("secrets");
         result.unsigned_allowed = from.flag("unsigned_allowed").value_or(false);
-        if (!from.has("secrets") && !result.unsigned_allowed)
-            from.require("secrets", "what senders sign with; or unsigned_allowed = true");
-        result.topic = from.text("topic").value_or("");
+        result.topic = read_topic(from);
         result.topic_wins = from.flag("topic_wins").value_or(false);
         if (result.topic_wins && result.topic.empty())
             from.refuse("topic_wins", "needs a topic that can win");
         result.store = from.text("store").value_or("");
         check_store(from, into, result.store);
+        check_secrets(from, result);
+        check_path(from, result, paths);
         const auto [at, added] = lines.emplace(result.source, from.at().line);
         if (!result.source.empty() && !added)
             from.refuse("source",

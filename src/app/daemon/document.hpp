@@ -27,6 +27,7 @@ struct value {
     std::string text = {};
     std::int64_t whole = 0;
     bool flag = false;
+    bool is_typed = false;            ///< on a command line: `text` is there whatever it looks like
     std::vector<value> items = {};    ///< of an array
     std::vector<member> members = {}; ///< of a table, in the order of the file
 

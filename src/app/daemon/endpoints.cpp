@@ -30,11 +30,36 @@ private:
     inbox_endpoint server_;
 };
 
+inbox_path path_of(const endpoint_settings& which)
+{
+    inbox_path result{.path = which.path, .source = which.source};
+    for (const auto& secret : which.secrets)
+        result.secrets.push_back(secret.reveal());
+    result.unsigned_allowed = which.unsigned_allowed;
+    result.topic = which.topic;
+    result.topic_wins = which.topic_wins;
+    return result;
+}
+
 } // namespace
 
 bool can_listen_for_webhooks() noexcept
 {
     return true;
+}
+
+void check_endpoint(const endpoint_settings& which)
+{
+    // One that is not started listens nowhere, and finds no store.
+    const inbox_endpoint::router nowhere = [](const fed_message&, const std::string&) -> store {
+        throw error(error_code::not_found, "nobody is asked");
+    };
+    (void)inbox_endpoint(nowhere, {.paths = {path_of(which)}});
+}
+
+duration replay_window() noexcept
+{
+    return 2 * inbox_endpoint_options{}.tolerance; // as much before our clock as after it
 }
 
 std::unique_ptr<listening> listen_for_webhooks(const std::vector<endpoint_settings>& paths,
@@ -48,13 +73,7 @@ std::unique_ptr<listening> listen_for_webhooks(const std::vector<endpoint_settin
                                    .port = static_cast<std::uint16_t>(paths.front().listen.port)};
     for (const auto& each : paths) {
         store_of.emplace(each.source, each.store);
-        inbox_path path{.path = each.path, .source = each.source};
-        for (const auto& secret : each.secrets)
-            path.secrets.push_back(secret.reveal());
-        path.unsigned_allowed = each.unsigned_allowed;
-        path.topic = each.topic;
-        path.topic_wins = each.topic_wins;
-        options.paths.push_back(std::move(path));
+        options.paths.push_back(path_of(each));
     }
     options.progress = [numbers](const feed_report& what, const std::string& source) {
         numbers->fed(source, what);

@@ -14,6 +14,12 @@ namespace posthorn::daemon {
 /// Whether this build can listen for webhooks.
 [[nodiscard]] bool can_listen_for_webhooks() noexcept;
 
+/// Throws: `error` with `invalid_argument` if nobody could listen for this.
+void check_endpoint(const endpoint_settings& which);
+
+/// How far apart two deliveries of one signed request may be and both be believed.
+[[nodiscard]] duration replay_window() noexcept;
+
 /// Somebody who listens, from its making to its destruction.
 class listening {
 public:

@@ -9,6 +9,13 @@ bool can_listen_for_webhooks() noexcept
     return false;
 }
 
+void check_endpoint(const endpoint_settings&) {}
+
+duration replay_window() noexcept
+{
+    return {};
+}
+
 std::unique_ptr<listening> listen_for_webhooks(const std::vector<endpoint_settings>&, const router&,
                                                const std::shared_ptr<metrics>&, const environment&)
 {

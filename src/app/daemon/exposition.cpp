@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -17,6 +18,58 @@ namespace {
 struct label {
     std::string_view name;
     std::string_view value;
+};
+
+// How many bytes the character at the beginning has; 0: it is no UTF-8.
+std::size_t sequence_length(std::string_view text)
+{
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const auto first = byte(0);
+    if (first < 0x80)
+        return 1;
+    const std::size_t length = first < 0xC2   ? 0
+                               : first < 0xE0 ? 2
+                               : first < 0xF0 ? 3
+                               : first < 0xF5 ? 4
+                                              : 0;
+    if (length == 0 || text.size() < length)
+        return 0;
+    for (std::size_t i = 1; i < length; ++i)
+        if ((byte(i) & 0xC0U) != 0x80)
+            return 0;
+    // Written longer than need be, half of a pair, or beyond the last character there is.
+    const auto second = byte(1);
+    const bool odd = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+                     (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
+    return odd ? 0 : length;
+}
+
+// Names as they may be shown. Two may look alike then, but no sample may be there twice.
+class shown_names {
+public:
+    explicit shown_names(const std::function<std::string(std::string)>& shown) : shown_(&shown) {}
+
+    [[nodiscard]] std::string of(const std::string& name)
+    {
+        auto result = (*shown_)(name);
+        for (int number = 2; !taken_.insert(result).second; ++number)
+            result = fmt::format("{}#{}", (*shown_)(name), number);
+        return result;
+    }
+    template <typename Numbers>
+    [[nodiscard]] static auto all(const std::function<std::string(std::string)>& shown,
+                                  const numbers_by_name<Numbers>& from)
+    {
+        shown_names names(shown);
+        auto list = from.list();
+        for (auto& [name, each] : list)
+            name = names.of(name);
+        return list;
+    }
+
+private:
+    const std::function<std::string(std::string)>* shown_;
+    std::set<std::string> taken_;
 };
 
 class exposition_text {
@@ -65,19 +118,25 @@ public:
     [[nodiscard]] std::string take() { return std::move(text_); }
 
 private:
-    // Invalid UTF-8 would spoil the whole page: only what is printable ASCII or a valid sequence
-    // may pass, and topics are checked for that when they are enqueued.
+    // Invalid UTF-8 would spoil the whole page. Topics are checked when they are enqueued, but the
+    // name of a store may be that of a file, which can be any bytes.
     void escape(std::string_view value)
     {
-        for (const char c : value)
-            if (c == '\\')
+        while (!value.empty()) {
+            const auto length = sequence_length(value);
+            const char c = value.front();
+            if (length == 0)
+                fmt::format_to(std::back_inserter(text_), "%{:02X}", static_cast<unsigned char>(c));
+            else if (c == '\\')
                 text_ += "\\\\";
             else if (c == '"')
                 text_ += "\\\"";
             else if (c == '\n')
                 text_ += "\\n";
             else
-                text_ += c;
+                text_ += value.substr(0, length);
+            value.remove_prefix(std::max<std::size_t>(length, 1));
+        }
     }
 
     std::string name_;
@@ -119,6 +178,11 @@ void write_transports(exposition_text& to, const Transports& transports)
         to.sample({{"transport", name}, {"answer", "refused"}}, each->refused.load());
         to.sample({{"transport", name}, {"answer", "unknown"}}, each->unknown.load());
     }
+    to.family("posthorn_transport_ready", "gauge",
+              "1 if the other side was there when there was last something to send.");
+    for (const auto& [name, each] : transports)
+        if (const auto now = each->ready.load(); now != readiness::unknown)
+            to.sample({{"transport", name}}, now == readiness::ready ? 1 : 0);
     to.family("posthorn_publish_duration_seconds", "histogram", "How long a batch took.");
     for (const auto& [name, each] : transports)
         to.distribution("transport", name, each->took);
@@ -157,6 +221,7 @@ struct store_row {
         counts.parked += more.counts.parked;
         counts.claimed += more.counts.claimed;
         counts.dead += more.counts.dead;
+        counts.enqueued += more.counts.enqueued;
         counts.blocked_keys += more.counts.blocked_keys;
         if (more.counts.oldest_ready)
             counts.oldest_ready =
@@ -198,6 +263,11 @@ void write_stores(exposition_text& to, const std::vector<store_row>& rows)
           });
     gauge("posthorn_store_blocked_keys", "Ordering keys that a dead message holds back.",
           [](const store_row& each) { return each.counts.blocked_keys; });
+    to.family("posthorn_store_enqueued_total", "counter",
+              "Messages that were enqueued since the store was made.");
+    for (const auto& each : rows)
+        if (each.counted)
+            to.sample({{"store", each.name}}, each.counts.enqueued);
     to.family("posthorn_store_failing", "gauge",
               "1 while a store fails and is left alone: its breaker is open.");
     for (const auto& each : rows)
@@ -247,7 +317,8 @@ void write_process(exposition_text& to, timestamp began)
 
 } // namespace
 
-std::string metrics::exposition(const daemon_view& now) const
+std::string metrics::exposition(const daemon_view& now,
+                                const std::function<std::string(std::string)>& shown) const
 {
     exposition_text to;
     to.family("posthorn_build_info", "gauge", "The version.");
@@ -265,15 +336,16 @@ std::string metrics::exposition(const daemon_view& now) const
     to.family("posthorn_log_lines_total", "counter", "Troubles that the library reported.");
     to.sample({{"level", "warning"}}, log_warnings.load());
     to.sample({{"level", "error"}}, log_errors.load());
-    write_topics(to, topics_.list());
-    write_transports(to, transports_.list());
-    write_feeds(to, feeds_.list());
+    write_topics(to, shown_names::all(shown, topics_));
+    write_transports(to, shown_names::all(shown, transports_));
+    write_feeds(to, shown_names::all(shown, feeds_));
 
+    shown_names names(shown);
     std::vector<store_row> rows;
     {
         const std::lock_guard lock(mutex_);
         for (const auto& each : now.stores) {
-            store_row row{.name = each.name,
+            store_row row{.name = rows.size() < how_.stores_max ? names.of(each.name) : "other",
                           .failing = each.state == store_state::failing ? 1U : 0U,
                           .handled = each.handled,
                           .lag = each.lag};

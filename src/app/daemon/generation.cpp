@@ -16,6 +16,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// What one relay may keep in memory while the other side is away, beside what all others have.
+constexpr std::size_t relay_bytes_max = std::size_t{16} << 20U;
+
 environment with_log(const surroundings& around)
 {
     auto world = environment::system();
@@ -30,34 +33,49 @@ environment with_log(const surroundings& around)
     return world;
 }
 
-std::vector<fact> facts_of(const delivery& which)
-{
-    return {{"id", to_string(which.receipt.id)},
-            {"topic", which.topic},
-            {"attempt", fmt::format("{}", which.attempt)}};
-}
-
 std::size_t at_once(const handler_settings& of, const configuration& what)
 {
     return of.concurrency == 0 ? what.daemon.concurrency : of.concurrency;
 }
 
-// Commands have their own limits, and what is relayed only waits.
-std::size_t concurrency_of(const configuration& what)
+std::size_t commands_at_once(const configuration& what)
 {
-    auto all = what.relays.empty() ? std::size_t{1} : what.daemon.in_flight;
+    std::size_t all = 0;
     for (const auto& each : what.handlers)
         all += at_once(each, what);
     return all;
 }
 
+std::size_t relayed_at_once(const configuration& what)
+{
+    return what.relays.size() * what.daemon.in_flight;
+}
+
+// Room for every rule at its limit, so that one that is stuck costs the others nothing. What is
+// relayed only waits: its places cost little.
+std::size_t concurrency_of(const configuration& what)
+{
+    return std::max<std::size_t>(relayed_at_once(what) + commands_at_once(what), 1);
+}
+
+// Of many stores one may have half of all commands, and all that is relayed: if other systems are
+// away that may be its own messages alone, and they must not keep its commands from running.
+// 0: the half that is usual.
+std::size_t share_of_a_store(const configuration& what)
+{
+    return what.relays.empty()
+               ? 0
+               : relayed_at_once(what) + std::max<std::size_t>(commands_at_once(what) / 2, 1);
+}
+
 } // namespace
 
-generation::generation(configuration what, surroundings around)
+generation::generation(configuration what, surroundings around, const generation* before)
     : what_(std::move(what)),
       around_(std::move(around)),
       world_(with_log(around_)),
-      book_(std::make_shared<store_book>(what_.stores, around_.log)),
+      book_(std::make_shared<store_book>(what_.stores, around_.log,
+                                         before == nullptr ? nullptr : before->book_.get())),
       provider_(discover([book = book_] { return book->list(); },
                          {.every = book_->every(), .with = {.open = {.environment = world_}}})),
       router_(provider_)
@@ -72,8 +90,15 @@ generation::~generation()
     drain();
     stop_now();
     threads_.clear();
+    const auto until = world_.clock->monotonic() + 1s; // for all of them
     for (const auto& [name, each] : transports_)
-        each->close({.until = world_.clock->monotonic() + 1s});
+        each->close({.until = until});
+}
+
+bool generation::look_for_stores()
+{
+    book_->look();
+    return book_->has_looked();
 }
 
 // What is wrong with all of them is told at once.
@@ -132,7 +157,15 @@ void generation::open_endpoints()
 
 void generation::close_endpoints()
 {
-    endpoints_.clear();
+    if (endpoints_.empty())
+        return;
+    closing_ = true;
+    ++threads_running_;
+    closer_ = std::jthread([this, these = std::exchange(endpoints_, {})]() mutable {
+        these.clear();
+        closing_ = false;
+        --threads_running_;
+    });
 }
 
 lifecycle generation::hooks()
@@ -152,15 +185,17 @@ lifecycle generation::hooks()
                                        {"error", said.error}});
                 },
             .settled =
-                [around = around_](const delivery& which, settled_as answer) {
+                [around = around_](const delivery_view& which, settled_as answer) {
                     around.numbers->settled(which, answer);
                     const bool trouble = answer == settled_as::dead || answer == settled_as::lost;
                     const auto level = trouble ? log_level::warning : log_level::debug;
                     if (!around.log->tells(level))
                         return;
-                    const auto facts = facts_of(which);
                     around.log->write(level, fmt::format("a message is {}", to_string(answer)),
-                                      {facts[0], facts[1], facts[2]});
+                                      {{"id", to_string(which.id())},
+                                       {"topic", which.topic()},
+                                       {"store", which.store()},
+                                       {"attempt", fmt::format("{}", which.attempt())}});
                 }};
 }
 
@@ -174,11 +209,14 @@ void generation::make_worker()
             .concurrency = concurrency_of(what_),
             .lease = how.lease,
             .grace = how.grace,
+            .payload_bytes_max =
+                worker_options{}.payload_bytes_max + what_.relays.size() * relay_bytes_max,
             .outbox = {.retries = {.fallback = exponential_retry{.first = how.backoff,
                                                                  .cap = std::max(how.backoff,
                                                                                  duration{60s}),
                                                                  .attempts_max = how.attempts}}},
-            .on = hooks()});
+            .on = hooks()},
+        serving_options{.concurrency_per_store = share_of_a_store(what_)});
     add_commands();
     add_relays();
 }
@@ -192,9 +230,8 @@ void generation::add_commands()
             .timeout = each.timeout, .grace = what_.daemon.grace, .stop = stop};
         const auto run = [program, rules, log = around_.log](const delivery_view& view) {
             auto with = rules;
-            with.on_output = with.on_error_output = [&](std::string_view text) {
-                log->pass(text, view.topic());
-            };
+            with.on_output =
+                with.on_error_output = [&](std::string_view text) { log->pass(text, view); };
             const auto end = cli::handle_by_command(*program, view, with);
             if (!end.put_off_because.empty())
                 log->write(log_level::info, "a message was put off",
@@ -204,18 +241,18 @@ void generation::add_commands()
                             {"because", end.put_off_because}});
             return end.said;
         };
-        for (const auto& pattern : each.on)
-            worker_->handle(
-                pattern, run,
-                handler_options{.timeout = each.timeout, .concurrency = at_once(each, what_)});
+        worker_->handle(
+            each.on, run,
+            handler_options{.timeout = each.timeout, .concurrency = at_once(each, what_)});
     }
 }
 
 void generation::add_relays()
 {
     for (const auto& each : what_.relays)
-        for (const auto& pattern : each.on)
-            worker_->handle(pattern, relay_to(transports_.at(each.to), each.how));
+        worker_->handle(each.on, relay_to(transports_.at(each.to), each.how),
+                        handler_options{.concurrency = what_.daemon.in_flight,
+                                        .payload_bytes_max = relay_bytes_max});
 }
 
 void generation::start()
@@ -248,8 +285,12 @@ void generation::work()
         failure_ = failure.what();
     }
     draining_.request_stop(); // whatever else there is has no purpose without it
-    for (const auto& each : feeds_)
-        each->close();
+    {
+        const std::lock_guard lock(feeds_mutex_);
+        for (const auto& each : feeds_)
+            if (each)
+                each->close();
+    }
     worked_ = true;
 }
 

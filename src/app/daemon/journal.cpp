@@ -60,20 +60,15 @@ void journal::follow(const configuration& next)
     const std::lock_guard lock(mutex_);
     form_ = next.daemon.log;
     level_ = next.daemon.level;
-    hide_more(next.secrets);
+    for (const auto& each : next.secrets)
+        secrets_.add(each);
 }
 
 void journal::hide(const std::vector<std::string>& secrets)
 {
     const std::lock_guard lock(mutex_);
-    hide_more(secrets);
-}
-
-void journal::hide_more(const std::vector<std::string>& secrets)
-{
     for (const auto& each : secrets)
-        if (std::ranges::find(secrets_, each) == secrets_.end())
-            secrets_.push_back(each);
+        secrets_.add(each);
 }
 
 bool journal::tells(log_level level) const
@@ -95,38 +90,42 @@ std::string journal::as_json(log_level level, std::string_view what,
 {
     ordered_json line{{"time", cli::iso_time(world_.clock->now())},
                       {"level", word_of(level)},
-                      {"message", cleaned(std::string(what))}};
+                      {"message", secrets_.cleaned(std::string(what))}};
     for (const auto& each : facts)
-        line[std::string(each.name)] = cleaned(each.value);
+        line[std::string(each.name)] = secrets_.cleaned(each.value);
     return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string journal::as_text(log_level level, std::string_view what,
                              std::initializer_list<fact> facts) const
 {
-    auto line = coloured_ ? fmt::format("\x1b[2m{}\x1b[0m \x1b[{}m{:<7}\x1b[0m {}",
-                                        cli::iso_time(world_.clock->now()), colour_of(level),
-                                        word_of(level), cli::printable(cleaned(std::string(what))))
-                          : fmt::format("{} {:<7} {}", cli::iso_time(world_.clock->now()),
-                                        word_of(level), cli::printable(cleaned(std::string(what))));
+    auto line =
+        coloured_ ? fmt::format("\x1b[2m{}\x1b[0m \x1b[{}m{:<7}\x1b[0m {}",
+                                cli::iso_time(world_.clock->now()), colour_of(level),
+                                word_of(level), cli::printable(secrets_.cleaned(std::string(what))))
+                  : fmt::format("{} {:<7} {}", cli::iso_time(world_.clock->now()), word_of(level),
+                                cli::printable(secrets_.cleaned(std::string(what))));
     for (const auto& each : facts)
-        line += fmt::format(" {}={}", each.name, as_word(cleaned(each.value)));
+        line += fmt::format(" {}={}", each.name, as_word(secrets_.cleaned(each.value)));
     return line + "\n";
 }
 
-void journal::pass(std::string_view text, std::string_view topic)
+void journal::pass(std::string_view text, const delivery_view& which)
 {
     if (text.empty())
         return;
     const std::lock_guard lock(mutex_);
     if (form_ == log_form::text)
-        return put(text);
+        return put(secrets_.cleaned(std::string(text)));
     while (!text.empty()) {
         const auto end = text.find('\n');
         const auto line = text.substr(0, end);
         if (!line.empty())
             put(as_json(log_level::info, "output of a handler",
-                        {{"topic", std::string(topic)}, {"output", std::string(line)}}));
+                        {{"id", to_string(which.id())},
+                         {"topic", which.topic()},
+                         {"store", which.store()},
+                         {"output", std::string(line)}}));
         text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     }
 }
@@ -134,15 +133,7 @@ void journal::pass(std::string_view text, std::string_view topic)
 std::string journal::without_secrets(std::string text) const
 {
     const std::lock_guard lock(mutex_);
-    return cleaned(std::move(text));
-}
-
-std::string journal::cleaned(std::string text) const
-{
-    for (const auto& each : secrets_)
-        for (auto at = text.find(each); at != std::string::npos; at = text.find(each, at + 3))
-            text.replace(at, each.size(), "***");
-    return text;
+    return secrets_.cleaned(std::move(text));
 }
 
 log_sink journal::sink()

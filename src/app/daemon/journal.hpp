@@ -4,6 +4,7 @@
 
 #include "app/daemon/config.hpp"
 #include <posthorn/environment.hpp>
+#include <posthorn/handler.hpp>
 
 #include <initializer_list>
 #include <memory>
@@ -32,8 +33,8 @@ public:
     [[nodiscard]] bool tells(log_level level) const;
     void write(log_level level, std::string_view what, std::initializer_list<fact> facts = {});
 
-    /// What a handler says: as it is among text, and a line each among JSON.
-    void pass(std::string_view text, std::string_view topic);
+    /// What a handler of this message says: as it is among text, and a line each among JSON.
+    void pass(std::string_view text, const delivery_view& which);
 
     [[nodiscard]] std::string without_secrets(std::string text) const;
 
@@ -45,8 +46,6 @@ private:
                                       std::initializer_list<fact> facts) const;
     [[nodiscard]] std::string as_text(log_level level, std::string_view what,
                                       std::initializer_list<fact> facts) const;
-    [[nodiscard]] std::string cleaned(std::string text) const;
-    void hide_more(const std::vector<std::string>& secrets);
     static void put(std::string_view text);
 
     const environment world_ = environment::system();
@@ -54,7 +53,7 @@ private:
     mutable std::mutex mutex_;
     log_form form_ = log_form::text;
     log_level level_ = log_level::info;
-    std::vector<std::string> secrets_;
+    redaction secrets_;
 };
 
 } // namespace posthorn::daemon

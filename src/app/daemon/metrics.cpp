@@ -26,6 +26,8 @@ public:
         const auto begin = world_.clock->monotonic();
         auto answers = which_->publish(what, how_long);
         numbers_.took.add(world_.clock->monotonic() - begin);
+        if (std::ranges::any_of(answers, &publish_answer::accepted))
+            numbers_.ready = readiness::ready;
         for (const auto& each : answers)
             switch (each.verdict) {
             case publish_answer::kind::accepted:
@@ -38,7 +40,10 @@ public:
     }
     [[nodiscard]] bool wait_until_ready(const time_limit& how_long) override
     {
-        return which_->wait_until_ready(how_long);
+        const bool ready = which_->wait_until_ready(how_long);
+        if (ready || !how_long.stop.stop_requested()) // who is told to stop has not found out
+            numbers_.ready = ready ? readiness::ready : readiness::away;
+        return ready;
     }
     void close(const time_limit& how_long) override { which_->close(how_long); }
     [[nodiscard]] transport_capabilities capabilities() const override
@@ -96,9 +101,9 @@ void metrics::ended(const delivery_view& which, duration took)
     topics_.of(which.topic()).took.add(took);
 }
 
-void metrics::settled(const delivery& which, settled_as answer)
+void metrics::settled(const delivery_view& which, settled_as answer)
 {
-    topics_.of(which.topic)
+    topics_.of(which.topic())
         .settled.at(static_cast<std::size_t>(answer))
         .fetch_add(1, std::memory_order_relaxed);
 }

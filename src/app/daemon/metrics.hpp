@@ -90,12 +90,17 @@ struct topic_numbers {
     histogram late; ///< from when it was due to its start
 };
 
+enum class readiness { unknown, away, ready };
+
 struct transport_numbers {
     counter accepted{0};
     counter duplicates{0};
     counter refused{0};
     counter unknown{0};
     histogram took; ///< a batch
+
+    /// Whether the other side was there when somebody last wanted to send; nothing before that.
+    std::atomic<readiness> ready{readiness::unknown};
 };
 
 struct feed_numbers {
@@ -125,7 +130,7 @@ public:
     /// For a worker: count, and call what is there already.
     void starting(const delivery_view& which);
     void ended(const delivery_view& which, duration took);
-    void settled(const delivery& which, settled_as answer);
+    void settled(const delivery_view& which, settled_as answer);
 
     void fed(std::string_view source, const feed_report& what);
     void counted(const std::string& store, const store_stats& what);
@@ -143,8 +148,10 @@ public:
         return transports_.of(name);
     }
 
-    /// In the text format of Prometheus, version 0.0.4.
-    [[nodiscard]] std::string exposition(const daemon_view& now) const;
+    /// In the text format of Prometheus, version 0.0.4. `shown` says how a name of a topic, a
+    /// store, a transport or a source may be shown: the page itself must stay as it is.
+    [[nodiscard]] std::string exposition(
+        const daemon_view& now, const std::function<std::string(std::string)>& shown) const;
 
 private:
     const metrics_settings how_;

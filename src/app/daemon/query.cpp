@@ -13,12 +13,20 @@
 namespace posthorn::daemon {
 namespace {
 
-// More would be a mistake in the query, such as a join without its condition.
+// More would be a mistake in the query, such as a join without its condition. They are refused and
+// not cut short: which of them are stores would be a matter of chance, and the others would leave.
 constexpr std::size_t rows_max = 100'000;
 
 [[noreturn]] void refuse_query(std::string_view why)
 {
     throw error(error_code::unavailable, fmt::format("the query failed: {}", why));
+}
+
+found_row& add_row(std::vector<found_row>& to)
+{
+    if (to.size() == rows_max)
+        refuse_query(fmt::format("it gives more than {} rows", rows_max));
+    return to.emplace_back();
 }
 
 std::vector<found_row> ask_sqlite(const std::string& url, const std::string& sql)
@@ -36,15 +44,15 @@ std::vector<found_row> ask_sqlite(const std::string& url, const std::string& sql
     const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(made, &sqlite3_finalize);
     std::vector<found_row> result;
     int step = SQLITE_DONE;
-    while (result.size() < rows_max && (step = sqlite3_step(made)) == SQLITE_ROW) {
-        auto& row = result.emplace_back();
+    while ((step = sqlite3_step(made)) == SQLITE_ROW) {
+        auto& row = add_row(result);
         for (int i = 0; i < sqlite3_column_count(made); ++i) {
             // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as the library has it
             const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(made, i));
             row[sqlite3_column_name(made, i)] = text == nullptr ? "" : text;
         }
     }
-    if (step != SQLITE_DONE && step != SQLITE_ROW)
+    if (step != SQLITE_DONE)
         refuse_query(sqlite3_errmsg(db.get()));
     return result;
 }
@@ -58,8 +66,8 @@ std::vector<found_row> ask_postgres(const std::string& url, const std::string& s
     if (PQresultStatus(rows.get()) != PGRES_TUPLES_OK)
         refuse_query(PQresultErrorMessage(rows.get()));
     std::vector<found_row> result;
-    for (int i = 0; i < PQntuples(rows.get()) && result.size() < rows_max; ++i) {
-        auto& row = result.emplace_back();
+    for (int i = 0; i < PQntuples(rows.get()); ++i) {
+        auto& row = add_row(result);
         for (int j = 0; j < PQnfields(rows.get()); ++j)
             row[PQfname(rows.get(), j)] = PQgetvalue(rows.get(), i, j);
     }
@@ -79,9 +87,7 @@ std::vector<found_row> ask_mariadb(const std::string& url, const std::string& sq
     std::vector<found_row> result;
     const auto* fields = mysql_fetch_fields(rows.get());
     while (const auto* values = mysql_fetch_row(rows.get())) {
-        if (result.size() == rows_max)
-            break;
-        auto& row = result.emplace_back();
+        auto& row = add_row(result);
         const auto* lengths = mysql_fetch_lengths(rows.get());
         for (unsigned i = 0; i < mysql_num_fields(rows.get()); ++i)
             row[fields[i].name] =

@@ -12,7 +12,8 @@ namespace posthorn::daemon {
 /// A row: its columns by their names, as text; NULL is empty.
 using found_row = std::map<std::string, std::string, std::less<>>;
 
-/// Changes nothing, and creates nothing. Throws: `error`.
+/// Changes nothing, and creates nothing. Throws: `error`, also for more rows than there can be
+/// stores.
 [[nodiscard]] std::vector<found_row> run_query(const secret_url& where, const std::string& sql);
 
 } // namespace posthorn::daemon

@@ -14,29 +14,11 @@
 namespace posthorn::daemon {
 namespace {
 
-// A shorter one would be found in half of all words.
-constexpr std::size_t secret_bytes_min = 4;
 constexpr std::size_t secret_file_bytes_max = 64 * 1024;
 
-bool is_unreserved(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
-}
-
-std::string percent_encoded(std::string_view text)
-{
-    std::string result;
-    for (const char c : text)
-        if (is_unreserved(c))
-            result.push_back(c);
-        else
-            result += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    return result;
-}
-
 // User and password stand between `//` and the last `@`. What is put in there, or into a parameter,
-// may hold anything, and is encoded; elsewhere it is taken as it is.
+// may hold anything, and is encoded; elsewhere it is taken as it is. What is put into the path of a
+// webhook is a secret all the same.
 bool is_in_credentials(std::string_view url, std::size_t at)
 {
     const auto authority = url.find("//");
@@ -45,39 +27,19 @@ bool is_in_credentials(std::string_view url, std::size_t at)
            at < end;
 }
 
+bool is_in_path_of_webhook(std::string_view url, std::size_t at)
+{
+    const auto authority = url.find("//");
+    return url.starts_with("http") && authority != std::string_view::npos &&
+           url.find('/', authority + 2) < at;
+}
+
 bool is_name(std::string_view text)
 {
     return !text.empty() && std::ranges::all_of(text, [](char c) {
-        return c == '_' || (is_unreserved(c) && c != '-' && c != '.' && c != '~');
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_';
     });
-}
-
-// The password, and what parameters with such names hold: a library may quote any part of a URL.
-std::vector<std::string> secrets_of_url(std::string_view url)
-{
-    std::vector<std::string> result;
-    const auto question = url.find('?');
-    const auto front = url.substr(0, question);
-    const auto authority = front.find("//");
-    const auto at = front.rfind('@');
-    if (authority != std::string_view::npos && at != std::string_view::npos && at > authority) {
-        const auto colon = front.find(':', authority);
-        if (colon < at)
-            result.emplace_back(front.substr(colon + 1, at - colon - 1));
-    }
-    auto rest = question == std::string_view::npos ? std::string_view{} : url.substr(question + 1);
-    while (!rest.empty()) {
-        const auto pair = rest.substr(0, rest.find('&'));
-        rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
-        const auto equals = pair.find('=');
-        const auto name = pair.substr(0, equals);
-        const bool telling = name.find("pass") != std::string_view::npos ||
-                             name.find("secret") != std::string_view::npos ||
-                             name.find("token") != std::string_view::npos;
-        if (telling && equals != std::string_view::npos)
-            result.emplace_back(pair.substr(equals + 1));
-    }
-    return result;
 }
 
 std::string length_in_words(duration length)
@@ -134,21 +96,12 @@ void findings::warn(place at, std::string key, std::string message)
     warnings_.push_back({at, std::move(key), std::move(message)});
 }
 
-void findings::keep_secret(std::string text)
+bool findings::clean_below(std::string_view key) const
 {
-    if (text.size() < secret_bytes_min)
-        return;
-    if (const auto encoded = percent_encoded(text); encoded != text)
-        secrets_.push_back(encoded);
-    secrets_.push_back(std::move(text));
-}
-
-std::string findings::without_secrets(std::string text) const
-{
-    for (const auto& each : secrets_)
-        for (auto at = text.find(each); at != std::string::npos; at = text.find(each, at + 3))
-            text.replace(at, each.size(), "***");
-    return text;
+    return std::ranges::none_of(problems_, [&](const problem& each) {
+        return key.empty() || (each.key.starts_with(key) &&
+                               (each.key.size() == key.size() || each.key[key.size()] == '.'));
+    });
 }
 
 void findings::found_plain_secret(place at, const std::string& key)
@@ -161,7 +114,7 @@ std::vector<problem> findings::presentable(std::vector<problem> of) const
 {
     std::ranges::stable_sort(of, {}, &problem::at);
     for (auto& each : of)
-        each.message = cli::printable(without_secrets(std::move(each.message)));
+        each.message = cli::printable(secrets_.cleaned(std::move(each.message)));
     return of;
 }
 
@@ -186,7 +139,8 @@ const value* section::ask_any(std::string_view name)
 const value* section::ask(std::string_view name, value::kind expected, std::string_view meant)
 {
     const auto* found = ask_any(name);
-    if (found == nullptr || found->is == expected)
+    if (found == nullptr || found->is == expected ||
+        (found->is_typed && expected == value::kind::text))
         return found;
     noted_->refuse(found->at, key(name),
                    fmt::format("is {}; it should be {}", in_words(found->is), meant));
@@ -197,6 +151,16 @@ std::optional<std::string> section::text(std::string_view name)
 {
     const auto* found = ask(name, value::kind::text, "a string");
     return found == nullptr ? std::nullopt : std::optional(found->text);
+}
+
+std::optional<std::string> section::file(std::string_view name)
+{
+    auto result = text(name);
+    if (result && !std::ifstream(*result)) {
+        refuse(name, fmt::format("the file '{}' cannot be read", *result));
+        return std::nullopt;
+    }
+    return result;
 }
 
 std::optional<bool> section::flag(std::string_view name)
@@ -310,8 +274,8 @@ std::optional<std::string> section::filled(const value& from, const std::string&
         }
         if (auto found = noted_->variable(name)) {
             const bool inside = is_url && (is_in_credentials(text, at) || text.find('?') < at);
-            if (inside)
-                noted_->keep_secret(*found);
+            if (inside || is_in_path_of_webhook(text, at))
+                noted_->secrets().add(*found);
             result += inside ? percent_encoded(*found) : *found;
         } else {
             noted_->refuse(from.at, key,
@@ -326,7 +290,7 @@ std::optional<std::string> section::filled(const value& from, const std::string&
 std::optional<secret> section::hidden_value(const value& from, const std::string& key)
 {
     std::optional<std::string> found;
-    if (from.is == value::kind::text) {
+    if (from.is == value::kind::text || from.is_typed) {
         found = from.text;
         noted_->found_plain_secret(from.at, key);
     } else if (from.is == value::kind::table) {
@@ -339,7 +303,7 @@ std::optional<secret> section::hidden_value(const value& from, const std::string
     }
     if (!found)
         return std::nullopt;
-    noted_->keep_secret(*found);
+    noted_->secrets().add(*found);
     return secret(*std::move(found));
 }
 
@@ -373,8 +337,7 @@ std::optional<secret_url> section::url(std::string_view name)
         return std::nullopt;
     std::optional<std::string> text;
     if (found->is == value::kind::text) {
-        const auto shown = contract::without_password(found->text);
-        if (shown != found->text && found->text.find("${") == std::string::npos)
+        if (secret_url(found->text).holds_password() && found->text.find("${") == std::string::npos)
             noted_->found_plain_secret(found->at, key(name));
         text = filled(*found, key(name), true);
     } else if (found->is == value::kind::table) {
@@ -385,9 +348,10 @@ std::optional<secret_url> section::url(std::string_view name)
     }
     if (!text)
         return std::nullopt;
-    for (auto& each : secrets_of_url(*text))
-        noted_->keep_secret(std::move(each));
-    return secret_url(*std::move(text));
+    secret_url result(*std::move(text));
+    for (auto& each : result.secrets())
+        noted_->secrets().add(std::move(each));
+    return result;
 }
 
 std::optional<section> section::table(std::string_view name)
@@ -407,7 +371,7 @@ std::vector<std::string> section::texts(std::string_view name)
     const auto* found = ask_any(name);
     if (found == nullptr)
         return {};
-    if (found->is == value::kind::text)
+    if (found->is == value::kind::text || found->is_typed)
         return {found->text};
     std::vector<std::string> result;
     bool all = found->is == value::kind::array;
@@ -439,15 +403,21 @@ std::vector<std::pair<std::string, std::string>> section::pairs(std::string_view
     return result;
 }
 
-std::vector<std::pair<std::string, secret>> section::hidden_pairs(std::string_view name)
+std::vector<std::pair<std::string, secret>> section::hidden_pairs(
+    std::string_view name, bool (*is_secret)(std::string_view))
 {
     std::vector<std::pair<std::string, secret>> result;
     const auto* found = ask(name, value::kind::table, "a table of strings");
     if (found == nullptr)
         return result;
-    for (const auto& each : found->members)
-        if (auto text = hidden_value(each.is, fmt::format("{}.{}", key(name), each.name)))
+    for (const auto& each : found->members) {
+        const bool open =
+            is_secret != nullptr && each.is.is == value::kind::text && !is_secret(each.name);
+        if (open)
+            result.emplace_back(each.name, secret(each.is.text));
+        else if (auto text = hidden_value(each.is, fmt::format("{}.{}", key(name), each.name)))
             result.emplace_back(each.name, *std::move(text));
+    }
     return result;
 }
 
@@ -486,6 +456,20 @@ std::vector<std::pair<std::string, section>> section::named_tables(std::string_v
                 fmt::format("is {}; it should be a table: [{}]", in_words(each.is.is), path));
     }
     return result;
+}
+
+bool section::is_clean() const
+{
+    return noted_->clean_below(path_);
+}
+
+std::string section::required_text(std::string_view name, std::string_view why)
+{
+    require(name, why);
+    auto result = text(name);
+    if (result && result->empty())
+        refuse(name, fmt::format("is empty: {}", why));
+    return result.value_or("");
 }
 
 void section::require(std::string_view name, std::string_view why)

@@ -33,9 +33,9 @@ public:
     void refuse(place at, std::string key, std::string message);
     void warn(place at, std::string key, std::string message);
 
-    /// A text that must not be shown.
-    void keep_secret(std::string text);
-    [[nodiscard]] std::string without_secrets(std::string text) const;
+    /// Texts that must not be shown.
+    [[nodiscard]] redaction& secrets() { return secrets_; }
+    [[nodiscard]] const redaction& secrets() const { return secrets_; }
 
     /// Whether the file itself holds a secret, and where the first one stands.
     void found_plain_secret(place at, const std::string& key);
@@ -49,8 +49,8 @@ public:
     /// In the order of the file.
     [[nodiscard]] std::vector<problem> problems() const { return presentable(problems_); }
     [[nodiscard]] std::vector<problem> warnings() const { return presentable(warnings_); }
-    [[nodiscard]] const std::vector<std::string>& secrets() const { return secrets_; }
     [[nodiscard]] bool clean() const { return problems_.empty(); }
+    [[nodiscard]] bool clean_below(std::string_view key) const;
 
 private:
     [[nodiscard]] std::vector<problem> presentable(std::vector<problem> of) const;
@@ -58,7 +58,7 @@ private:
     lookup variables_;
     std::vector<problem> problems_;
     std::vector<problem> warnings_;
-    std::vector<std::string> secrets_;
+    redaction secrets_;
     std::optional<problem> plain_;
 };
 
@@ -77,6 +77,7 @@ public:
 
     // All of these: nothing if the key is not there, or wrong, which is noted.
     std::optional<std::string> text(std::string_view name);
+    std::optional<std::string> file(std::string_view name); ///< the path of one that can be read
     std::optional<bool> flag(std::string_view name);
     std::optional<std::int64_t> whole(std::string_view name, std::int64_t least, std::int64_t most);
     std::optional<duration> time(std::string_view name, duration least = {},
@@ -92,12 +93,19 @@ public:
     std::vector<std::string> texts(std::string_view name);
     std::vector<secret> all_hidden(std::string_view name);
     std::vector<std::pair<std::string, std::string>> pairs(std::string_view name);
-    std::vector<std::pair<std::string, secret>> hidden_pairs(std::string_view name);
+
+    /// Of values that stand in the file itself only those are secrets whose name says so, if
+    /// `is_secret` is given.
+    std::vector<std::pair<std::string, secret>> hidden_pairs(
+        std::string_view name, bool (*is_secret)(std::string_view) = nullptr);
 
     /// `[[name]]`
     std::vector<section> tables(std::string_view name);
     /// `[name.EACH]`
     std::vector<std::pair<std::string, section>> named_tables(std::string_view name);
+
+    /// A text that must be there, and not be empty; `why` says what it is for.
+    std::string required_text(std::string_view name, std::string_view why);
 
     /// Notes that a key is missing; `why` says what it is for.
     void require(std::string_view name, std::string_view why);
@@ -106,6 +114,9 @@ public:
 
     /// Runs what throws `error` for a text that is not right, and notes it.
     void check(std::string_view name, const std::function<void()>& what);
+
+    /// Whether nothing has been noted here so far.
+    [[nodiscard]] bool is_clean() const;
 
     /// Notes the keys that nobody asked for. To be called last.
     void finish();

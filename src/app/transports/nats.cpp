@@ -7,29 +7,33 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr const char* any_server = "nats://localhost";
+
 nats_access read_nats_access(section& from)
 {
     nats_access result;
     take(result.user, from.text("user"));
     take(result.password, from.hidden("password"));
     take(result.token, from.hidden("token"));
-    take(result.credentials_file, from.text("credentials_file"));
+    take(result.credentials_file, from.file("credentials_file"));
     take(result.tls, from.flag("tls"));
-    take(result.ca_file, from.text("ca_file"));
-    take(result.certificate_file, from.text("certificate_file"));
-    take(result.key_file, from.text("key_file"));
+    take(result.ca_file, from.file("ca_file"));
+    take(result.certificate_file, from.file("certificate_file"));
+    take(result.key_file, from.file("key_file"));
     take(result.verify_server, from.flag("verify"));
     return result;
 }
 
 } // namespace
 
-transport_opener nats_transport(section& from, const secret_url& url)
+transport_opener nats_transport(section& from, std::string_view url_key, const secret_url& url)
 {
     nats_options options{.url = url.reveal()};
     options.access = read_nats_access(from);
     take(options.prefix, from.text("prefix"));
+    from.check("prefix", [&] { check_nats({.url = any_server, .prefix = options.prefix}); });
     take(options.domain, from.text("domain"));
+    from.check("domain", [&] { check_nats({.url = any_server, .domain = options.domain}); });
     if (const auto most = from.whole("payload_bytes_max", 1, 1'000'000'000))
         options.payload_bytes_max = static_cast<std::size_t>(*most);
     take_size(options.window, from, "window", 100'000);
@@ -37,18 +41,18 @@ transport_opener nats_transport(section& from, const secret_url& url)
     take(options.connect_within, from.time("connect_within", 1ms));
     take(options.ping_every, from.time("ping_every", 1ms));
     take(options.client_name, from.text("client_name"));
-    take(options.source, from.text("source"));
+    take_source(options.source, from);
+    check_all(from, url_key, options, &check_nats);
     return [options](const environment& world) { return open_nats(options, world); };
 }
 
-feed_opener nats_feed(section& from, const secret_url& url)
+feed_opener nats_feed(section& from, std::string_view url_key, const secret_url& url)
 {
     nats_feed_options options{.url = url.reveal(), .stream = {}, .consumer = {}};
     options.access = read_nats_access(from);
-    from.require("stream", "the stream to read");
-    from.require("consumer", "its durable consumer: those of one name share its messages");
-    take(options.stream, from.text("stream"));
-    take(options.consumer, from.text("consumer"));
+    options.stream = from.required_text("stream", "the stream to read");
+    options.consumer = from.required_text(
+        "consumer", "its durable consumer: those of one name share its messages");
     take(options.create_consumer, from.flag("create_consumer"));
     take(options.filter, from.text("filter"));
     take(options.ack_wait, from.time("ack_wait", 1ms));
@@ -57,6 +61,7 @@ feed_opener nats_feed(section& from, const secret_url& url)
     take(options.connect_within, from.time("connect_within", 1ms));
     take(options.ping_every, from.time("ping_every", 1ms));
     take(options.client_name, from.text("client_name"));
+    check_all(from, url_key, options, &check_nats_feed);
     return [options](const environment& world) { return open_nats_feed(options, world); };
 }
 

@@ -10,9 +10,9 @@ using namespace std::chrono_literals;
 rabbitmq_connection read_rabbitmq_connection(section& from)
 {
     rabbitmq_connection result;
-    take(result.tls.ca_file, from.text("ca_file"));
-    take(result.tls.certificate, from.text("certificate_file"));
-    take(result.tls.key, from.text("key_file"));
+    take(result.tls.ca_file, from.file("ca_file"));
+    take(result.tls.certificate, from.file("certificate_file"));
+    take(result.tls.key, from.file("key_file"));
     take(result.tls.verify, from.flag("verify"));
     take(result.name, from.text("client_name"));
     take(result.connect_within, from.time("connect_within", 1ms));
@@ -23,7 +23,7 @@ rabbitmq_connection read_rabbitmq_connection(section& from)
 
 } // namespace
 
-transport_opener rabbitmq_transport(section& from, const secret_url& url)
+transport_opener rabbitmq_transport(section& from, std::string_view url_key, const secret_url& url)
 {
     rabbitmq_options options{.url = url.reveal()};
     take(options.exchange, from.text("exchange"));
@@ -33,16 +33,16 @@ transport_opener rabbitmq_transport(section& from, const secret_url& url)
     take_size(options.window, from, "window", 100'000);
     take_size(options.payload_bytes_max, from, "payload_bytes_max", 1'000'000'000);
     take(options.answer_within, from.time("answer_within", 1ms));
-    take(options.source, from.text("source"));
+    take_source(options.source, from);
     options.connection = read_rabbitmq_connection(from);
+    check_all(from, url_key, options, &check_rabbitmq);
     return [options](const environment& world) { return open_rabbitmq(options, world); };
 }
 
-feed_opener rabbitmq_feed(section& from, const secret_url& url)
+feed_opener rabbitmq_feed(section& from, std::string_view url_key, const secret_url& url)
 {
     rabbitmq_feed_options options{.url = url.reveal(), .queue = {}};
-    from.require("queue", "the queue to read");
-    take(options.queue, from.text("queue"));
+    options.queue = from.required_text("queue", "the queue to read");
     take(options.declare, from.flag("declare"));
     take(options.quorum, from.flag("quorum"));
     take(options.dead_letter_exchange, from.text("dead_letter_exchange"));
@@ -50,6 +50,7 @@ feed_opener rabbitmq_feed(section& from, const secret_url& url)
     take_size(options.prefetch, from, "prefetch", 65'535);
     take(options.accept_without_id, from.flag("accept_without_id"));
     options.connection = read_rabbitmq_connection(from);
+    check_all(from, url_key, options, &check_rabbitmq_feed);
     return [options](const environment& world) { return open_rabbitmq_feed(options, world); };
 }
 

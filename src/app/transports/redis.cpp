@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 } // namespace
 
-transport_opener redis_transport(section& from, const secret_url& url)
+transport_opener redis_transport(section& from, std::string_view url_key, const secret_url& url)
 {
     redis_options options{.url = url.reveal()};
     take(options.prefix, from.text("prefix"));
@@ -26,16 +26,16 @@ transport_opener redis_transport(section& from, const secret_url& url)
     take(options.connect_within, from.time("connect_within", 1ms));
     take(options.reply_within, from.time("reply_within", 1ms));
     take(options.client_name, from.text("client_name"));
+    check_all(from, url_key, options, &check_redis);
     return [options](const environment& world) { return open_redis(options, world); };
 }
 
-feed_opener redis_feed(section& from, const secret_url& url)
+feed_opener redis_feed(section& from, std::string_view url_key, const secret_url& url)
 {
     redis_feed_options options{.url = url.reveal(), .stream = {}, .group = {}};
-    from.require("stream", "the stream to read");
-    from.require("group", "the consumer group: those of one group share its entries");
-    take(options.stream, from.text("stream"));
-    take(options.group, from.text("group"));
+    options.stream = from.required_text("stream", "the stream to read");
+    options.group =
+        from.required_text("group", "the consumer group: those of one group share its entries");
     take(options.consumer, from.text("consumer"));
     take(options.create_group, from.flag("create_group"));
     take(options.start, from.text("start"));
@@ -45,6 +45,7 @@ feed_opener redis_feed(section& from, const secret_url& url)
     take(options.connect_within, from.time("connect_within", 1ms));
     take(options.reply_within, from.time("reply_within", 1ms));
     take(options.client_name, from.text("client_name"));
+    check_all(from, url_key, options, &check_redis_feed);
     return [options](const environment& world) { return open_redis_feed(options, world); };
 }
 

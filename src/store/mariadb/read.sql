@@ -89,6 +89,11 @@ SELECT CAST(COALESCE(SUM(open), 0) AS SIGNED) FROM {p}batch
 SELECT CAST(COALESCE(MAX(table_rows), 0) AS SIGNED) FROM information_schema.tables
  WHERE table_schema = DATABASE() AND table_name = :name
 
+-- name: numbers_given_out
+-- The largest number in the table would do, until retention has removed it.
+SELECT CAST(COALESCE(MAX(auto_increment), 1) AS SIGNED) - 1 FROM information_schema.tables
+ WHERE table_schema = DATABASE() AND table_name = :name
+
 -- name: oldest_ready
 SELECT m.created_at FROM {p}ready r STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = r.seq ORDER BY r.seq LIMIT 1
 

@@ -270,6 +270,13 @@ store_stats reader::count()
         row.step();
         result.blocked_keys = row.integer(0);
     }
+    {
+        const auto name = db_.prefix() + "message";
+        auto row = db_.use(sql::numbers_given_out::text);
+        row.bind_ascii(sql::numbers_given_out::name, name);
+        row.step();
+        result.enqueued = row.integer(0);
+    }
     return result;
 }
 

@@ -78,8 +78,8 @@ SELECT coalesce(sum(open), 0)::bigint FROM {p}batch
 SELECT state, count(*) FROM {p}message WHERE state >= 6 GROUP BY 1
 
 -- name: table_size
--- How many rows there are at most, and how many the server believes there are.
-SELECT last_value, (SELECT reltuples::bigint FROM pg_class WHERE oid = '{p}message'::regclass) FROM {p}message_seq
+-- How many numbers have been given out, and how many rows the server believes there are.
+SELECT CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT reltuples::bigint FROM pg_class WHERE oid = '{p}message'::regclass) FROM {p}message_seq
 
 -- name: time_now
 SELECT {p}clock(:now::bigint)

@@ -195,7 +195,7 @@ store_stats reader::count()
 void reader::count_finished(store_stats& into)
 {
     const auto size = talk_.run(sql::table_size::text);
-    const auto given_out = size.integer(0, 0);
+    const auto given_out = into.enqueued = size.integer(0, 0);
     const auto believed = size.integer(0, 1);
     if (given_out > contract::countable_max && believed > contract::countable_max) {
         into.exact = false;

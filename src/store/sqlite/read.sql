@@ -64,10 +64,12 @@ SELECT coalesce(sum(open), 0) FROM {p}batch
 SELECT count(*) FROM {p}message WHERE seq > (SELECT claimed_to FROM {p}log WHERE one = 1) AND plain
 
 -- name: log_ahead
--- How many numbers lie ahead of the log's position, and how many of them are known not to wait there.
+-- How many numbers lie ahead of the log's position, how many of them are known not to wait there, and how many have been
+-- given out.
 SELECT last_seq - claimed_to,
        (SELECT count(*) FROM {p}queue WHERE seq > claimed_to)
-     + (SELECT count(*) FROM {p}finished WHERE seq > claimed_to)
+     + (SELECT count(*) FROM {p}finished WHERE seq > claimed_to),
+       last_seq
   FROM {p}log WHERE one = 1
 
 -- name: oldest_in_log

@@ -245,7 +245,7 @@ std::vector<std::int64_t> reader::claimed_seqs(const message_filter& filter)
     return result;
 }
 
-std::int64_t reader::count_ready_in_log(bool& exact)
+void reader::count_log(store_stats& into)
 {
     std::int64_t ahead = 0;
     std::int64_t elsewhere = 0;
@@ -254,13 +254,15 @@ std::int64_t reader::count_ready_in_log(bool& exact)
         row.step();
         ahead = row.integer(0);
         elsewhere = row.integer(1);
+        into.enqueued = row.integer(2);
     }
-    exact = ahead <= contract::countable_max;
-    if (!exact)
-        return std::max<std::int64_t>(0, ahead - elsewhere);
+    into.exact = ahead <= contract::countable_max;
+    into.ready = std::max<std::int64_t>(0, ahead - elsewhere);
+    if (!into.exact)
+        return;
     auto row = db_.use(sql::count_log::text);
     row.step();
-    return row.integer(0);
+    into.ready = row.integer(0);
 }
 
 store_stats reader::count()
@@ -268,7 +270,7 @@ store_stats reader::count()
     const auto now = world_.clock->now();
     store_stats result;
     std::optional<timestamp> oldest;
-    result.ready = count_ready_in_log(result.exact);
+    count_log(result);
     {
         auto row = db_.use(sql::oldest_in_log::text);
         if (row.step())

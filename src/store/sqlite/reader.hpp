@@ -25,7 +25,7 @@ private:
     void add_batch_facts(message_record& record);
     std::vector<std::int64_t> matching_seqs(const message_filter& filter);
     std::vector<std::int64_t> claimed_seqs(const message_filter& filter);
-    std::int64_t count_ready_in_log(bool& exact);
+    void count_log(store_stats& into);
 
     connection& db_;
     const environment& world_;

@@ -51,6 +51,18 @@ void check_feed(const kafka_feed_options& options)
         refuse("refused_suffix is empty: refused messages would come again at once");
 }
 
+configuration consumer_configuration(const kafka_feed_options& options, client_context& context)
+{
+    configuration conf(options.url, options.access, context);
+    conf.set_all(options.settings);
+    conf.set("group.id", options.group);
+    conf.set("enable.auto.commit", "false");
+    conf.set("enable.auto.offset.store", "false");
+    conf.set("auto.offset.reset",
+             options.start == kafka_feed_options::start_at::earliest ? "earliest" : "latest");
+    return conf;
+}
+
 std::string text_of(const void* from, std::size_t size)
 {
     return from ? std::string(static_cast<const char*>(from), size) : std::string();
@@ -79,13 +91,7 @@ consumer::consumer(kafka_feed_options options, environment surroundings)
                .owner = this},
       name_(fmt::format("kafka {} {}", brokers_of(options_.url), fmt::join(options_.topics, ",")))
 {
-    configuration conf(options_.url, options_.access, context_);
-    conf.set_all(options_.settings);
-    conf.set("group.id", options_.group);
-    conf.set("enable.auto.commit", "false");
-    conf.set("enable.auto.offset.store", "false");
-    conf.set("auto.offset.reset",
-             options_.start == kafka_feed_options::start_at::earliest ? "earliest" : "latest");
+    auto conf = consumer_configuration(options_, context_);
     rd_kafka_conf_set_rebalance_cb(conf.get(), &consumer::on_rebalance);
     rd_kafka_conf_set_offset_commit_cb(conf.get(), &consumer::on_commit);
     rd_kafka_conf_set_error_cb(conf.get(), &consumer::on_error);
@@ -150,12 +156,14 @@ int consumer::wait_for(const time_limit& how_long) const
 void consumer::take_what_is_due(std::vector<fed_message>& into, std::size_t at_most)
 {
     for (auto& [where, each] : lanes_) {
-        if (!each.is_held() || each.held_until() > present())
-            continue;
-        while (into.size() < at_most && each.is_held())
-            into.push_back(open(*each.take_next(), where));
-        if (!each.is_held())
-            pause(where, false);
+        while (into.size() < at_most && each.is_held() && each.held_until() <= present()) {
+            const auto* next = each.take_next();
+            if (!next)
+                break;
+            into.push_back(open(*next, where));
+        }
+        if (each.is_paused && !each.is_held())
+            pause(each, false);
     }
 }
 
@@ -257,10 +265,11 @@ void consumer::committed(rd_kafka_resp_err_t result, rd_kafka_topic_partition_li
     }
 }
 
-void consumer::pause(const place& where, bool pausing)
+void consumer::pause(lane& which, bool pausing)
 {
     const partitions_handle one(rd_kafka_topic_partition_list_new(1));
-    rd_kafka_topic_partition_list_add(one.get(), where.first.c_str(), where.second);
+    rd_kafka_topic_partition_list_add(one.get(), which.topic().c_str(), which.partition());
+    which.is_paused = pausing;
     if (pausing)
         rd_kafka_pause_partitions(client_.get(), one.get());
     else
@@ -273,7 +282,7 @@ void consumer::put_back(const handed_out& what, monotonic_time when)
     if (!of)
         return;
     if (!of->is_held())
-        pause(what.where, true);
+        pause(*of, true);
     of->put_back(what.offset, when);
 }
 
@@ -300,40 +309,39 @@ producer& consumer::refused()
 
 void consumer::refuse(std::span<const std::uint64_t> tickets, const std::string& reason)
 {
+    auto& writer = refused(); // before a ticket is taken: without it nothing is refused
     std::vector<handed_out> all;
-    for (const auto each : tickets)
-        if (auto what = take_ticket(each); what && lane_at(what->where))
+    for (const auto each : tickets) {
+        auto what = take_ticket(each);
+        const auto* of = what ? lane_at(what->where) : nullptr;
+        if (of && of->find(what->offset)) // else it has come twice, and one was acknowledged
             all.push_back(std::move(*what));
+    }
     if (all.empty())
         return;
-    const auto answers = std::make_shared<mailbox>(all.size());
+    recipient answers(all.size());
     std::vector<rd_kafka_resp_err_t> results(all.size(), RD_KAFKA_RESP_ERR__TIMED_OUT);
-    std::size_t sent = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const auto& what = *lane_at(all[i].where)->find(all[i].offset);
         auto named = headers_of(what);
         named.insert_or_assign(std::string(refused_header), reason.substr(0, reason_bytes_max));
-        results[i] = refused().send({.topic = all[i].where.first + options_.refused_suffix,
-                                     .key = text_of(what.key, what.key_len),
-                                     .payload = text_of(what.payload, what.len),
-                                     .envelope = named},
-                                    answers->stamps[i]);
+        results[i] = writer.send({.topic = all[i].where.first + options_.refused_suffix,
+                                  .key = text_of(what.key, what.key_len),
+                                  .payload = text_of(what.payload, what.len),
+                                  .envelope = named},
+                                 answers->stamps[i]);
         if (!results[i]) {
+            answers.expect_one_more();
             results[i] = RD_KAFKA_RESP_ERR__TIMED_OUT;
-            ++sent;
         }
     }
     {
         std::unique_lock lock(answers->mutex);
         for (const auto until = present() + refuse_within;
-             answers->received < sent && !closed_ && present() < until;)
+             answers->received < answers.sent() && !closed_ && present() < until;)
             answers->changed.wait_for(lock, look_again_after);
         for (const auto& each : answers->arrived)
             results[each.index] = each.error;
-        if (answers->received < sent) {
-            answers->expected = sent;
-            answers->self = answers;
-        }
     }
     bool has_grown = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -409,6 +417,13 @@ void consumer::on_error(rd_kafka_t* /*client*/, int code, const char* why, void*
 }
 
 } // namespace kafka
+
+void check_kafka_feed(const kafka_feed_options& options)
+{
+    kafka::check_feed(options);
+    kafka::client_context nobody;
+    (void)kafka::consumer_configuration(options, nobody);
+}
 
 std::unique_ptr<feed> open_kafka_feed(kafka_feed_options options, environment surroundings)
 {

@@ -46,7 +46,7 @@ private:
     void take_what_comes(std::vector<fed_message>& into, std::size_t at_most, int wait_ms);
     [[nodiscard]] int wait_for(const time_limit& how_long) const;
     void put_back(const handed_out& what, monotonic_time when);
-    void pause(const place& where, bool pausing);
+    void pause(lane& which, bool pausing);
     void commit();
     [[nodiscard]] producer& refused();
     void say(log_level level, const std::string& what) const;

@@ -41,6 +41,8 @@ void check(const kafka_options& options)
                            payload_least, payload_most));
     if (options.linger < duration{} || options.linger > 60s)
         refuse("linger can be 0 to 60 seconds");
+    if (options.publish_within <= duration{})
+        refuse("publish_within is more than nothing");
 }
 
 class kafka_transport final : public transport {
@@ -73,8 +75,12 @@ public:
                 from.changed_.notify_all();
             }
         } const at_end{*this};
+        auto limit = how_long;
+        if (!limit.until) // whoever closes us waits for this call, too
+            limit.until = std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now()) +
+                          options_.publish_within;
         return shipment(
-                   options_, [this](producer::company how) { return working(how); }, what, how_long)
+                   options_, [this](producer::company how) { return working(how); }, what, limit)
             .run();
     }
 
@@ -148,6 +154,12 @@ private:
 
 } // namespace
 } // namespace kafka
+
+void check_kafka(const kafka_options& options)
+{
+    kafka::check(options);
+    kafka::producer::check(options);
+}
 
 std::shared_ptr<transport> open_kafka(kafka_options options, environment surroundings)
 {

@@ -24,12 +24,7 @@ public:
     [[nodiscard]] std::int32_t partition() const noexcept { return partition_; }
 
     /// A message that has come is handed out.
-    const rd_kafka_message_t& hand_out(message_handle what)
-    {
-        const auto offset = what->offset;
-        return *messages_.insert_or_assign(offset, entry{.what = std::move(what)})
-                    .first->second.what;
-    }
+    const rd_kafka_message_t& hand_out(message_handle what);
 
     [[nodiscard]] const rd_kafka_message_t* find(std::int64_t offset) const
     {
@@ -46,11 +41,13 @@ public:
     [[nodiscard]] bool is_held() const noexcept { return waiting_ > 0; }
     [[nodiscard]] monotonic_time held_until() const noexcept { return held_until_; }
 
-    /// The first of those that are to come again; it is handed out with this.
+    /// The first of those that are to come again, if there is one; it is handed out with this.
     [[nodiscard]] const rd_kafka_message_t* take_next();
 
     /// Where a reader would have to go on; nothing: where it began.
     [[nodiscard]] std::optional<std::int64_t> position() const noexcept { return position_; }
+
+    bool is_paused = false; ///< the client fetches nothing of it
 
     std::optional<std::int64_t> committed = {}; ///< asked for, and not refused
 

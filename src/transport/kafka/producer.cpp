@@ -56,6 +56,21 @@ mailbox::mailbox(std::size_t messages) : stamps(messages)
         stamps[i] = {.to = this, .index = i};
 }
 
+recipient::~recipient()
+{
+    const std::lock_guard lock(mailbox_->mutex);
+    if (mailbox_->received == sent_)
+        return;
+    mailbox_->expected = sent_;
+    mailbox_->self = mailbox_;
+}
+
+void producer::check(const kafka_options& options)
+{
+    client_context nobody;
+    (void)producer_configuration(options, nobody, company::many);
+}
+
 producer::producer(const kafka_options& options, std::shared_ptr<const environment> surroundings,
                    company how)
     : context_{.surroundings = std::move(surroundings), .owner = this},

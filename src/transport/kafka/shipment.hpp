@@ -59,18 +59,17 @@ private:
     const kafka_options& options_;
     producer_source producers_;
     std::span<const transport_message> what_;
-    const time_limit& how_long_;
+    const time_limit& how_long_; // with an end
 
-    std::shared_ptr<mailbox> mailbox_; // shared with reports on their way
-    std::shared_ptr<producer> many_;   // shared with other calls
-    std::shared_ptr<producer> alone_;  // the same
+    recipient mailbox_;
+    std::shared_ptr<producer> many_;  // shared with other calls
+    std::shared_ptr<producer> alone_; // the same
     std::unordered_map<std::string_view, chain> chains_;
     std::vector<std::optional<publish_answer>> answers_;
     std::vector<bool> is_alone_; ///< by message: sent alone the last time
     std::vector<bool> is_out_;   ///< by message: its report has not come
     std::deque<turn> ready_;
-    bool is_full_ = false; ///< the producer's queue
-    std::size_t sent_ = 0;
+    bool is_full_ = false;    ///< the producer's queue
     std::size_t hurried_ = 0; ///< of those sent
     std::size_t reported_ = 0;
     bool over_ = false;

@@ -555,10 +555,10 @@ private:
 } // namespace
 } // namespace transports
 
-std::unique_ptr<feed> open_nats_feed(nats_feed_options how, environment surroundings)
+void check_nats_feed(const nats_feed_options& how)
 {
     const auto refuse = [](std::string why) { throw error(error_code::invalid_argument, why); };
-    auto settings = transports::nats_settings::parse(how.url, std::move(how.access));
+    (void)transports::options_from(transports::nats_settings::parse(how.url, how.access));
     for (const auto& [what, name] : {std::pair{"stream", how.stream}, {"consumer", how.consumer}})
         if (!transports::is_name(name))
             refuse(fmt::format("'{}' cannot name a {} of NATS: one word without dots, blanks and "
@@ -569,6 +569,12 @@ std::unique_ptr<feed> open_nats_feed(nats_feed_options how, environment surround
     if (how.connect_within <= duration::zero() || how.ack_wait <= duration::zero() ||
         how.ping_every <= duration::zero())
         refuse("the time limits of a NATS feed must be longer than nothing");
+}
+
+std::unique_ptr<feed> open_nats_feed(nats_feed_options how, environment surroundings)
+{
+    check_nats_feed(how);
+    auto settings = transports::nats_settings::parse(how.url, std::move(how.access));
     settings.connect_within = how.connect_within;
     settings.ping_every = how.ping_every;
     settings.client_name = how.client_name;

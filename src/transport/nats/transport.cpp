@@ -467,10 +467,10 @@ private:
 } // namespace
 } // namespace transports
 
-std::shared_ptr<transport> open_nats(nats_options how, environment surroundings)
+void check_nats(const nats_options& how)
 {
     const auto refuse = [](std::string why) { throw error(error_code::invalid_argument, why); };
-    auto settings = transports::nats_settings::parse(how.url, std::move(how.access));
+    (void)transports::options_from(transports::nats_settings::parse(how.url, how.access));
     if (how.window == 0 || how.window > 1'000'000)
         refuse("the window of a NATS transport must be 1 … 1,000,000 messages");
     if (how.payload_bytes_max && *how.payload_bytes_max == 0)
@@ -483,6 +483,12 @@ std::shared_ptr<transport> open_nats(nats_options how, environment surroundings)
             fmt::format("'{}' cannot begin a NATS subject; write for example shop.", how.prefix));
     if (!how.domain.empty() && !transports::is_name(how.domain))
         refuse(fmt::format("'{}' is no JetStream domain: one word without dots", how.domain));
+}
+
+std::shared_ptr<transport> open_nats(nats_options how, environment surroundings)
+{
+    check_nats(how);
+    auto settings = transports::nats_settings::parse(how.url, std::move(how.access));
     settings.connect_within = how.connect_within;
     settings.ping_every = how.ping_every;
     settings.client_name = how.client_name;

@@ -33,6 +33,9 @@ public:
     /// It is not on its way any more, and goes before the others. A doubt remains.
     void again(std::size_t which, doubt arrived);
 
+    /// It may have arrived, whatever becomes of it from now on.
+    void doubt_arrival(std::size_t which) { states_[which].in_doubt = true; }
+
     void settle(std::size_t which, publish_answer answer);
 
     [[nodiscard]] const transport_message& at(std::size_t which) const { return what_[which]; }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t short_bytes_max = 255; // of a name, and of most properties
 constexpr std::size_t reserved_bytes = 1U << 20U;
+constexpr std::uint64_t body_bytes_max = 1U << 29U; // RabbitMQ takes no larger ones
 
 // The parts of a UUID of version 7 that say when it was made.
 std::uint64_t seconds_of(const message_id& id)
@@ -124,6 +125,11 @@ void incoming_content::begin()
 bool incoming_content::add(const amqp_frame_t& frame)
 {
     if (frame.frame_type == AMQP_FRAME_HEADER && expected_ && !has_properties_) {
+        // The properties of another class are another struct.
+        if (frame.payload.properties.class_id != AMQP_BASIC_CLASS)
+            throw broken("the broker sent a message of a class that carries none");
+        if (frame.payload.properties.body_size > body_bytes_max)
+            throw broken("the broker sent a message that is larger than any can be");
         const auto& said =
             *static_cast<const amqp_basic_properties_t*>(frame.payload.properties.decoded);
         has_properties_ = true;

@@ -16,6 +16,7 @@ namespace posthorn::rabbitmq {
 namespace {
 
 constexpr amqp_channel_t feed_channel = 1;
+constexpr auto delivery_number_max = std::uint64_t{1} << 48U; // of one connection
 
 rabbitmq_feed_options checked_feed(rabbitmq_feed_options options)
 {
@@ -193,6 +194,7 @@ void queue_feed::serve(wire& on)
 void queue_feed::begin(wire& on)
 {
     ticket_base_ = ticket_last_;
+    delivery_number_ = 0;
     on.put(feed_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});
     if (!options_.dead_letter_exchange.empty())
         on.put(feed_channel, AMQP_EXCHANGE_DECLARE_METHOD,
@@ -301,11 +303,14 @@ void queue_feed::take_method(wire& on, const amqp_method_t& method)
     switch (method.id) {
     case AMQP_BASIC_DELIVER_METHOD: {
         const auto& said = *static_cast<const amqp_basic_deliver_t*>(method.decoded);
+        // They make our tickets, which have to grow.
+        if (said.delivery_tag <= delivery_number_ || said.delivery_tag > delivery_number_max)
+            throw broken("the broker numbers its deliveries as it likes");
         delivery_number_ = said.delivery_tag;
         delivery_routing_key_ = text_of(said.routing_key);
         return delivery_.begin();
     }
-    case AMQP_BASIC_CONSUME_OK_METHOD: link_.works(); return link_.all_is_well();
+    case AMQP_BASIC_CONSUME_OK_METHOD: return link_.works();
     case AMQP_BASIC_CANCEL_METHOD:
         throw broken(
             fmt::format("the queue '{}' was deleted, or its node is gone", options_.queue));
@@ -346,6 +351,12 @@ void queue_feed::take_whole()
 } // namespace posthorn::rabbitmq
 
 namespace posthorn {
+
+void check_rabbitmq_feed(const rabbitmq_feed_options& options)
+{
+    (void)rabbitmq::checked_feed(options);
+    (void)rabbitmq::addresses_of(options.url);
+}
 
 std::unique_ptr<feed> open_rabbitmq_feed(rabbitmq_feed_options options, environment around)
 {

@@ -3,6 +3,8 @@
 // what is on its way there would remain in doubt.
 #include "transport/rabbitmq/publisher.hpp"
 
+#include "core/planted.hpp"
+#include "transport/rabbitmq/words.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -28,41 +30,8 @@ constexpr duration missing_is_news_for = std::chrono::seconds{1};
 // A full queue says no as well, so this is how often it costs a round trip.
 constexpr duration refusals_are_believed_for = std::chrono::seconds{1};
 
-constexpr std::uint16_t not_found = 404;
-constexpr std::uint16_t access_refused = 403;
-constexpr std::uint16_t precondition_failed = 406;
-
-std::size_t hash_of(const route& where)
-{
-    const std::hash<std::string_view> hash;
-    return hash(where.exchange) * 31 + hash(where.routing_key);
-}
-
-std::string words_of(const route& where)
-{
-    return fmt::format("exchange '{}', routing key '{}'", where.exchange, where.routing_key);
-}
-
-bool names_exchange(std::string_view text, std::string_view exchange)
-{
-    return text.find(fmt::format("exchange '{}'", exchange)) != std::string_view::npos;
-}
-
-// What a closed channel means for the one message that was on its way.
-publish_answer answer_of(const amqp_channel_close_t& said)
-{
-    const auto words = closing_words(said);
-    switch (said.reply_code) {
-    case not_found: return publish_answer::no(refusal::unroutable, words);
-    case access_refused: return publish_answer::no(refusal::denied, words);
-    case precondition_failed:
-        return publish_answer::no(words.find("message size") != std::string::npos
-                                      ? refusal::too_large
-                                      : refusal::malformed,
-                                  words);
-    default: return publish_answer::no(refusal::rejected, words);
-    }
-}
+// A message that gets no answer must not keep the others for longer than this from being sent.
+constexpr duration hold_for_new_channel = std::chrono::seconds{1};
 
 void check_options(const rabbitmq_options& options)
 {
@@ -230,7 +199,7 @@ void publisher::serve(wire& on)
             }
             on.flush();
             if (!more || on.unsent() >= write_bytes)
-                on.wait(std::nullopt);
+                on.wait(patience());
         }
     } catch (...) { // whatever it is, it ends the connection
         lose(on.flushed_so_far());
@@ -238,11 +207,19 @@ void publisher::serve(wire& on)
     }
 }
 
+std::optional<duration> publisher::patience() const
+{
+    if (!hold_until_)
+        return std::nullopt;
+    return std::max(duration::zero(), *hold_until_ - now());
+}
+
 void publisher::begin(wire& on)
 {
     exchanges_.clear();
     asked_for_.clear();
     returned_ = {};
+    renewing_ = false;
     open_channel(on);
     on.put(questions_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});
     (void)is_known(on, options_.exchange); // so that the first message need not wait for it
@@ -283,6 +260,7 @@ void publisher::lose(std::uint64_t flushed)
         from->settle(which, in_doubt());
     alone_ = false;
     ready_ = false;
+    renewing_ = false;
     blocked_.reset();
     failure_ = "the connection was lost";
     changed_.notify_all();
@@ -299,11 +277,12 @@ void publisher::lost(const std::string& why)
 // True: there is more to put when what was put has left.
 bool publisher::fill(wire& on)
 {
-    if (!ready_ || blocked_ || renew_channel(on) || !fill_isolated(on))
+    hold_until_.reset();
+    if (!ready_ || blocked_ || renew_channel(on) || leave_crowd(on) || !fill_isolated(on))
         return false;
     for (auto* from : batches_)
         while (true) {
-            if (!asked_for_.empty() || window_.size() >= options_.window)
+            if (!asked_for_.empty() || window_.awaited() >= options_.window || is_crowded())
                 return false;
             if (on.unsent() >= write_bytes)
                 return true;
@@ -323,19 +302,54 @@ bool publisher::renew_channel(wire& on)
     const auto since = window_.refused_since();
     if (!since || now() - *since < refusals_are_believed_for)
         return false;
-    if (window_.empty()) {
-        (void)window_.drain(); // numbers start again
-        ready_ = false;
-        on.put(messages_channel, AMQP_CHANNEL_CLOSE_METHOD,
-               amqp_channel_close_t{
-                   .reply_code = 200, .reply_text = {}, .class_id = 0, .method_id = 0});
+    const auto hold_until = *since + refusals_are_believed_for + hold_for_new_channel;
+    if (window_.awaited() == 0) {
+        replace_channel(on);
+    } else if (now() < hold_until) {
+        hold_until_ = hold_until;
+    } else {
+        window_.believe_refusals(now());
+        return false;
     }
     return true;
+}
+
+// Messages without an answer whose publishers have left: where a queue has lost its majority, they
+// become more and more. True: others have to wait for a channel without them.
+bool publisher::leave_crowd(wire& on)
+{
+    if (!is_crowded())
+        return false;
+    if (window_.awaited() == 0)
+        replace_channel(on);
+    return true;
+}
+
+bool publisher::is_crowded() const
+{
+    return window_.forgotten() >= options_.window;
+}
+
+// The broker's word that the old one is closed opens the new one: until then the number is taken.
+void publisher::replace_channel(wire& on)
+{
+    (void)window_.drain(); // numbers start again
+    ready_ = false;
+    renewing_ = true;
+    failure_ = "the broker has not closed the channel that is to be replaced";
+    on.put(
+        messages_channel, AMQP_CHANNEL_CLOSE_METHOD,
+        amqp_channel_close_t{.reply_code = 200, .reply_text = {}, .class_id = 0, .method_id = 0});
 }
 
 // One at a time, with nothing else on the way. False: others have to wait.
 bool publisher::fill_isolated(wire& on)
 {
+    if (window_.forgotten() > 0 && window_.awaited() == 0 && (alone_ || !isolated_.empty())) {
+        alone_ = false;
+        replace_channel(on); // or an objection to that one would be taken for one to the next
+        return false;
+    }
     if (alone_ && !window_.empty())
         return false;
     alone_ = false;
@@ -490,6 +504,11 @@ void publisher::take_messages(wire& on, const amqp_method_t& method)
         return on.put(messages_channel, AMQP_CHANNEL_FLOW_OK_METHOD,
                       amqp_channel_flow_ok_t{as<amqp_channel_flow_t>(method).active});
     case AMQP_CHANNEL_CLOSE_METHOD: return channel_closed(on, as<amqp_channel_close_t>(method));
+    case AMQP_CHANNEL_CLOSE_OK_METHOD:
+        returned_ = {};
+        if (std::exchange(renewing_, false))
+            open_channel(on);
+        return;
     default: return;
     }
 }
@@ -497,7 +516,8 @@ void publisher::take_messages(wire& on, const amqp_method_t& method)
 void publisher::take_returned()
 {
     const auto whole = returned_.take();
-    if (const auto id = message_id::parse(whole.message_id))
+    const auto id = message_id::parse(whole.message_id);
+    if (id && !core::ignores_returns)
         window_.give_back(*id, returned_route_, returned_why_);
 }
 
@@ -507,10 +527,12 @@ void publisher::take_returned()
 void publisher::channel_closed(wire& on, const amqp_channel_close_t& said)
 {
     on.put(messages_channel, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{});
+    if (renewing_) // both sides close it at the same time; ours is still to be answered
+        return;
     const std::string words = closing_words(said);
-    if (said.reply_code == not_found)
+    if (is_missing(said))
         exchanges_.clear();
-    const bool found = window_.unsettled() == 1;
+    const bool found = window_.size() == 1;
     const auto is_named = [&](const window::flight& each) {
         return names_exchange(words, route_of(each.from->at(each.which)).exchange);
     };
@@ -519,9 +541,10 @@ void publisher::channel_closed(wire& on, const amqp_channel_close_t& said)
     for (auto each = flights.rbegin(); each != flights.rend(); ++each) {
         if (found)
             each->from->settle(each->which, answer_of(said));
-        else if (!some_are_named || is_named(*each))
+        else if (!some_are_named || is_named(*each)) {
+            each->from->doubt_arrival(each->which); // the second sending may never leave
             isolated_.emplace_front(each->from, each->which);
-        else
+        } else
             each->from->again(each->which, batch::doubt::some);
     }
     alone_ = false;
@@ -539,7 +562,7 @@ void publisher::take_questions(wire& on, const amqp_method_t& method)
         const auto& said = as<amqp_channel_close_t>(method);
         // Who may not ask may be allowed to publish all the same.
         exchanges_[std::exchange(asked_for_, {})] = {
-            .missing = said.reply_code == not_found ? closing_words(said) : "", .since = now()};
+            .missing = is_missing(said) ? closing_words(said) : "", .since = now()};
         changed_.notify_all();
         on.put(questions_channel, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{});
         return on.put(questions_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});
@@ -551,6 +574,12 @@ void publisher::take_questions(wire& on, const amqp_method_t& method)
 } // namespace posthorn::rabbitmq
 
 namespace posthorn {
+
+void check_rabbitmq(const rabbitmq_options& options)
+{
+    rabbitmq::check_options(options);
+    (void)rabbitmq::addresses_of(options.url);
+}
 
 std::shared_ptr<transport> open_rabbitmq(rabbitmq_options options, environment around)
 {

@@ -45,6 +45,9 @@ private:
     void look(wire& on);
     [[nodiscard]] bool fill(wire& on);
     [[nodiscard]] bool renew_channel(wire& on);
+    [[nodiscard]] bool leave_crowd(wire& on);
+    [[nodiscard]] bool is_crowded() const;
+    void replace_channel(wire& on);
     [[nodiscard]] bool fill_isolated(wire& on);
     [[nodiscard]] sending send(wire& on, batch& from, std::size_t which);
     [[nodiscard]] bool is_known(wire& on, std::string_view exchange);
@@ -58,6 +61,7 @@ private:
     void lose(std::uint64_t flushed);
 
     void serve(wire& on);
+    [[nodiscard]] std::optional<duration> patience() const;
     void lost(const std::string& why);
 
     [[nodiscard]] route route_of(const transport_message& what) const;
@@ -79,6 +83,7 @@ private:
     std::map<std::string, exchange_state, std::less<>> exchanges_;
     std::string asked_for_;              // the exchange that the broker is being asked for
     bool ready_ = false;                 // connected, with a channel
+    bool renewing_ = false;              // we have closed the channel, for another
     std::optional<std::string> blocked_; // the broker's reason to make us wait
     std::string failure_ = "not connected yet";
     std::uint64_t looks_wanted_ = 0;
@@ -89,6 +94,7 @@ private:
     outgoing_content content_;
     incoming_content returned_;
     std::string returned_why_;
+    std::optional<monotonic_time> hold_until_; // nothing is sent, in favour of a new channel
     std::size_t returned_route_ = 0;
 
     link link_; // last: its thread uses all of the above

@@ -165,23 +165,37 @@ public:
         return static_cast<std::size_t>(taken);
     }
 
+    // All records that have come, because nobody who watches the socket would see those left.
     std::size_t read(int socket, std::span<char> into)
     {
-        const auto most = std::min<std::size_t>(into.size(), 1U << 30U);
-        while (true) {
-            const auto got = ::SSL_read(session_.get(), into.data(), static_cast<int>(most));
-            if (got > 0)
-                return static_cast<std::size_t>(got);
+        std::size_t taken = 0;
+        is_full_ = false;
+        while (taken < into.size()) {
+            const auto room = std::min<std::size_t>(into.size() - taken, 1U << 30U);
+            const auto got =
+                ::SSL_read(session_.get(), into.data() + taken, static_cast<int>(room));
+            if (got > 0) {
+                taken += static_cast<std::size_t>(got);
+                continue;
+            }
             const auto why = ::SSL_get_error(session_.get(), got);
+            is_over_ = why != SSL_ERROR_WANT_READ;
+            if (is_over_ && taken > 0) // what came before it counts; the next call says it
+                return taken;
             if (why == SSL_ERROR_ZERO_RETURN)
                 throw broken("the broker ended the connection");
-            if (why != SSL_ERROR_WANT_READ)
+            if (is_over_)
                 fail("TLS cannot receive");
             flush(socket);
-            if (!fetch(socket))
-                return 0;
+            if (taken > 0 || !fetch(socket))
+                return taken;
         }
+        is_full_ = true;
+        return taken;
     }
+
+    /// Whether to read again without a look at the socket.
+    [[nodiscard]] bool has_input() const { return is_over_ || is_full_; }
 
     [[nodiscard]] bool has_output() const { return ::BIO_ctrl_pending(out_) > 0 || left_ > 0; }
 
@@ -261,6 +275,8 @@ private:
     std::array<char, 16 * 1024> buffer_{};
     std::size_t first_ = 0;
     std::size_t left_ = 0;
+    bool is_over_ = false; // for a reason that the next read finds
+    bool is_full_ = false; // the last read took what it had room for
 };
 
 // ---------------------------------------------------------------------------------------- stream
@@ -268,6 +284,7 @@ private:
 struct stream::candidates {
     addrinfo* all = nullptr;
     addrinfo* next = nullptr;
+    std::size_t left = 0; // from next on
 
     candidates() = default;
     candidates(const candidates&) = delete;
@@ -305,6 +322,8 @@ void stream::begin(const address& to)
         throw broken(
             fmt::format("the host '{}' cannot be found: {}", to.host, ::gai_strerror(failed)));
     candidates_->next = candidates_->all;
+    for (const auto* each = candidates_->all; each != nullptr; each = each->ai_next)
+        ++candidates_->left;
     errno = EHOSTUNREACH;
     if (!next_candidate())
         break_with("cannot connect", errno);
@@ -315,6 +334,7 @@ bool stream::next_candidate()
     while (candidates_->next != nullptr) {
         const auto& to = *candidates_->next;
         candidates_->next = to.ai_next;
+        --candidates_->left;
         if (socket_ >= 0)
             ::close(socket_);
         socket_ = ::socket(to.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -326,6 +346,11 @@ bool stream::next_candidate()
             return true;
     }
     return false;
+}
+
+std::size_t stream::others() const noexcept
+{
+    return candidates_ ? candidates_->left : 0;
 }
 
 bool stream::ready()
@@ -356,6 +381,11 @@ std::size_t stream::write(std::span<const char> bytes)
 std::size_t stream::read(std::span<char> into)
 {
     return tls_ ? tls_->read(socket_, into) : socket_read(socket_, into);
+}
+
+bool stream::has_input() const noexcept
+{
+    return tls_ && tls_->has_input();
 }
 
 bool stream::wants_to_write() const noexcept

@@ -55,7 +55,15 @@ public:
     [[nodiscard]] std::size_t write(std::span<const char> bytes);
     [[nodiscard]] std::size_t read(std::span<char> into);
 
+    /// While it is not ready: how many more addresses the host has, and on to the next of them.
+    /// False: there is none.
+    [[nodiscard]] std::size_t others() const noexcept;
+    [[nodiscard]] bool next_candidate();
+
     [[nodiscard]] int socket() const noexcept { return socket_; }
+
+    /// Whether there is something to read that the socket does not know of.
+    [[nodiscard]] bool has_input() const noexcept;
 
     /// Whether to wait until the socket can be written, whatever else there is to write.
     [[nodiscard]] bool wants_to_write() const noexcept;
@@ -64,8 +72,6 @@ private:
     class tls;
 
     void begin(const address& to);
-    bool next_candidate();
-
     struct candidates;
     std::unique_ptr<candidates> candidates_; // of the host, until one has answered
     int socket_ = -1;

@@ -1,4 +1,4 @@
-// A queue that numbers lead into.
+// Numbers that lead to messages, in the order of their sending.
 #include "transport/rabbitmq/window.hpp"
 
 #include <algorithm>
@@ -6,31 +6,36 @@
 
 namespace posthorn::rabbitmq {
 
+void window::add(flight what)
+{
+    if (what.from != nullptr)
+        ++awaited_;
+    flights_.emplace_hint(flights_.end(), next_number_++, std::move(what));
+}
+
 void window::confirm(std::uint64_t number, bool multiple, bool accepted, monotonic_time now)
 {
     if (number == 0 && multiple) // it may say so, and means all
-        number = first_number_ + flights_.size() - 1;
-    if (number < first_number_ || number - first_number_ >= flights_.size())
+        number = next_number_ - 1;
+    if (number >= next_number_) // nothing of ours
         return;
-    const auto last = static_cast<std::size_t>(number - first_number_);
-    for (auto i = multiple ? 0 : last; i <= last; ++i)
-        settle(flights_[i], accepted, now);
-    while (!flights_.empty() && flights_.front().settled) {
-        flights_.pop_front();
-        ++first_number_;
-    }
+    const auto first = multiple ? flights_.begin() : flights_.find(number);
+    const auto end = flights_.upper_bound(number);
+    if (first == flights_.end())
+        return;
+    for (auto each = first; each != end; each = flights_.erase(each))
+        settle(each->second, accepted, now);
 }
 
-void window::settle(flight& which, bool accepted, monotonic_time now)
+void window::settle(const flight& which, bool accepted, monotonic_time now)
 {
-    if (std::exchange(which.settled, true))
-        return;
     if (!accepted)
         refusing_.try_emplace(which.route, now);
     else if (!refusing_.empty())
         refusing_.erase(which.route);
     if (which.from == nullptr)
         return;
+    --awaited_;
     auto answer = publish_answer::yes();
     if (!accepted)
         answer = publish_answer::no(refusal::rejected,
@@ -42,30 +47,40 @@ void window::settle(flight& which, bool accepted, monotonic_time now)
 
 void window::give_back(const message_id& id, std::size_t route, const std::string& why)
 {
-    const auto found = std::ranges::find_if(flights_, [&](const flight& each) {
-        return !each.settled && each.returned.empty() && each.id == id && each.route == route;
+    const auto found = std::ranges::find_if(flights_, [&](const auto& each) {
+        const auto& its = each.second;
+        return its.returned.empty() && its.id == id && its.route == route;
     });
     if (found != flights_.end())
-        found->returned = why;
+        found->second.returned = why;
 }
 
 void window::forget(const batch& from)
 {
-    for (auto& each : flights_)
-        if (each.from == &from)
+    for (auto& [number, each] : flights_)
+        if (each.from == &from) {
             each.from = nullptr;
+            --awaited_;
+        }
 }
 
 std::vector<window::flight> window::drain()
 {
     std::vector<flight> result;
-    for (auto& each : flights_)
-        if (!each.settled && each.from != nullptr)
+    for (auto& [number, each] : flights_)
+        if (each.from != nullptr)
             result.push_back(std::move(each));
     flights_.clear();
     refusing_.clear();
-    first_number_ = 1;
+    next_number_ = 1;
+    awaited_ = 0;
     return result;
+}
+
+void window::believe_refusals(monotonic_time now)
+{
+    for (auto& [route, since] : refusing_)
+        since = now;
 }
 
 std::optional<monotonic_time> window::refused_since() const
@@ -73,12 +88,6 @@ std::optional<monotonic_time> window::refused_since() const
     const auto first =
         std::ranges::min_element(refusing_, {}, [](const auto& each) { return each.second; });
     return first == refusing_.end() ? std::nullopt : std::optional(first->second);
-}
-
-std::size_t window::unsettled() const
-{
-    return static_cast<std::size_t>(
-        std::ranges::count_if(flights_, [](const flight& each) { return !each.settled; }));
 }
 
 } // namespace posthorn::rabbitmq

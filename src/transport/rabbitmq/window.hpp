@@ -6,7 +6,7 @@
 #include "transport/rabbitmq/batch.hpp"
 
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,10 +23,9 @@ public:
         std::size_t route = 0;     ///< a hash of where to
         std::uint64_t start = 0;   ///< the number of its first byte on the connection
         std::string returned = {}; ///< why nobody gets it; empty: somebody does
-        bool settled = false;
     };
 
-    void add(flight what) { flights_.push_back(std::move(what)); }
+    void add(flight what);
 
     /// The broker's word for this number, or for all up to it.
     void confirm(std::uint64_t number, bool multiple, bool accepted, monotonic_time now);
@@ -37,7 +36,11 @@ public:
     /// Nobody gets the first one of this id and route of which that was not said yet.
     void give_back(const message_id& id, std::size_t route, const std::string& why);
 
-    /// Whoever published this does not wait any longer.
+    /// Refusals so far are old news: they count from now on.
+    void believe_refusals(monotonic_time now);
+
+    /// Whoever published this does not wait any longer. They stay, because the broker may still
+    /// object to one of them, and then nobody else is to blame.
     void forget(const batch& from);
 
     /// Empties it. Those of which the broker has said nothing, and for which somebody waits;
@@ -46,13 +49,18 @@ public:
 
     [[nodiscard]] std::size_t size() const noexcept { return flights_.size(); }
     [[nodiscard]] bool empty() const noexcept { return flights_.empty(); }
-    [[nodiscard]] std::size_t unsettled() const;
+
+    /// How many somebody waits for, and nobody any more.
+    [[nodiscard]] std::size_t awaited() const noexcept { return awaited_; }
+    [[nodiscard]] std::size_t forgotten() const noexcept { return flights_.size() - awaited_; }
 
 private:
-    void settle(flight& which, bool accepted, monotonic_time now);
+    void settle(const flight& which, bool accepted, monotonic_time now);
 
-    std::deque<flight> flights_;
-    std::uint64_t first_number_ = 1;                           // of flights_
+    // By number: one that gets no answer must not keep those behind it.
+    std::map<std::uint64_t, flight> flights_;
+    std::uint64_t next_number_ = 1;
+    std::size_t awaited_ = 0;
     std::unordered_map<std::size_t, monotonic_time> refusing_; // routes, and since when
 };
 

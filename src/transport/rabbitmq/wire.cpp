@@ -14,6 +14,7 @@ using std::chrono::seconds;
 
 constexpr int wanted_frame_bytes_max = 131'072;
 constexpr std::size_t read_bytes = std::size_t{128} * 1024;
+constexpr std::uint32_t frame_bytes_least = 4096; // AMQP: each side takes at least this
 constexpr std::size_t frame_overhead = 8;    // kind, channel and length before, an end mark behind
 constexpr std::uint8_t other_protocol = 'A'; // the decoder's sign for a broker's own header
 constexpr std::string_view protocol_header{"AMQP\x00\x00\x09\x01", 8};
@@ -67,18 +68,29 @@ wire::~wire() = default;
 
 void wire::connect(const std::atomic<bool>& over, instant until)
 {
-    while (!stream_.ready())
-        pause(over, until);
+    // An address that never answers must not use up the time of those behind it.
+    std::optional<std::size_t> others;
+    auto share_ends = until;
+    while (!stream_.ready()) {
+        const auto now = time_->monotonic();
+        if (others != stream_.others()) {
+            others = stream_.others();
+            share_ends = now + (until - now) / static_cast<std::int64_t>(*others + 1);
+        }
+        if (now < share_ends || !stream_.next_candidate())
+            pause(over, until, share_ends - now);
+    }
 }
 
-void wire::pause(const std::atomic<bool>& over, instant until)
+void wire::pause(const std::atomic<bool>& over, instant until, std::optional<duration> at_most)
 {
     const auto now = time_->monotonic();
     if (over)
         throw broken("closed");
     if (now >= until)
         throw broken("the broker did not answer in time");
-    wake_.wait(stream_.socket(), unsent() > 0 || stream_.wants_to_write(), until - now);
+    const auto left = std::min<duration>(until - now, at_most.value_or(until - now));
+    wake_.wait(stream_.socket(), unsent() > 0 || stream_.wants_to_write(), left);
 }
 
 void wire::log_in(const address& to, const rabbitmq_connection& how, const std::atomic<bool>& over,
@@ -120,6 +132,9 @@ void wire::tune(const amqp_connection_tune_t& offered, const rabbitmq_connection
         .frame_max = wanted_frame_bytes_max,
         .heartbeat =
             static_cast<std::uint16_t>(std::clamp<std::int64_t>(how.heartbeat.count(), 0, 65535))};
+    if (offered.frame_max != 0 && offered.frame_max < frame_bytes_least) // 0: there is no limit
+        throw broken(fmt::format("the broker takes frames of {} bytes; AMQP asks for at least {}",
+                                 offered.frame_max, frame_bytes_least));
     if (offered.frame_max != 0)
         agreed.frame_max = std::min(agreed.frame_max, offered.frame_max);
     if (offered.heartbeat != 0 && agreed.heartbeat != 0)
@@ -264,6 +279,8 @@ void wire::beat()
 void wire::wait(std::optional<duration> at_most)
 {
     beat();
+    if (stream_.has_input())
+        at_most = duration::zero();
     if (heartbeat_ != duration::zero())
         at_most = std::min<duration>(at_most.value_or(heartbeat_ / 4), heartbeat_ / 4);
     wake_.wait(stream_.socket(), unsent() > 0 || stream_.wants_to_write(), at_most);

@@ -76,7 +76,8 @@ private:
     /// The next method on channel 0; a close of the connection is thrown.
     void await(amqp_method_number_t number, const std::atomic<bool>& over, instant until,
                const std::function<void(void*)>& take);
-    void pause(const std::atomic<bool>& over, instant until);
+    void pause(const std::atomic<bool>& over, instant until,
+               std::optional<duration> at_most = std::nullopt);
 
     void put_method(amqp_channel_t channel, amqp_method_number_t number, void* method);
     void put_frame(std::uint8_t kind, amqp_channel_t channel, std::string_view content);

@@ -438,10 +438,10 @@ private:
 } // namespace
 } // namespace transports
 
-std::unique_ptr<feed> open_redis_feed(redis_feed_options how, environment surroundings)
+void check_redis_feed(const redis_feed_options& how)
 {
     const auto refuse = [](std::string why) { throw error(error_code::invalid_argument, why); };
-    auto where = transports::redis_address::parse(how.url);
+    (void)transports::redis_address::parse(how.url);
     if (how.stream.empty() || how.group.empty())
         refuse("a Redis feed needs the names of a stream and of a consumer group");
     if (how.refused_stream == how.stream)
@@ -450,6 +450,12 @@ std::unique_ptr<feed> open_redis_feed(redis_feed_options how, environment surrou
         how.reply_within <= transports::block_max)
         refuse("the time limits of a Redis feed must be longer than nothing, and reply_within "
                "longer than a second");
+}
+
+std::unique_ptr<feed> open_redis_feed(redis_feed_options how, environment surroundings)
+{
+    check_redis_feed(how);
+    auto where = transports::redis_address::parse(how.url);
     if (how.consumer.empty())
         how.consumer = transports::machine_name();
     if (how.refused_stream.empty())

@@ -359,10 +359,10 @@ private:
 } // namespace
 } // namespace transports
 
-std::shared_ptr<transport> open_redis(redis_options how, environment surroundings)
+void check_redis(const redis_options& how)
 {
     const auto refuse = [](std::string why) { throw error(error_code::invalid_argument, why); };
-    auto where = transports::redis_address::parse(how.url);
+    (void)transports::redis_address::parse(how.url);
     if (how.window == 0)
         refuse("the window of a Redis transport must be at least 1 message");
     if (how.payload_bytes_max == 0 || how.payload_bytes_max > std::size_t{512} << 20U)
@@ -373,6 +373,12 @@ std::shared_ptr<transport> open_redis(redis_options how, environment surrounding
     if (how.connect_within <= duration::zero() || how.reply_within <= duration::zero() ||
         how.publish_within <= duration::zero() || how.replicas_within <= duration::zero())
         refuse("the time limits of a Redis transport must be longer than nothing");
+}
+
+std::shared_ptr<transport> open_redis(redis_options how, environment surroundings)
+{
+    check_redis(how);
+    auto where = transports::redis_address::parse(how.url);
     where.client_name = how.client_name;
     where.connect_within = how.connect_within;
     where.reply_within = how.reply_within;

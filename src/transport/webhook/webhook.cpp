@@ -277,10 +277,12 @@ private:
     sender sender_; // last: it ends first
 };
 
-} // namespace
+struct opening {
+    transfer_setting setting;
+    std::shared_ptr<const webhook_target> usual;
+};
 
-std::shared_ptr<transport> open_webhook_with(webhook_options options, environment world,
-                                             name_lookup lookup)
+opening opening_of(webhook_options options, name_lookup lookup)
 {
     check_options(options);
     auto setting = setting_of(std::move(options), std::move(lookup));
@@ -292,11 +294,25 @@ std::shared_ptr<transport> open_webhook_with(webhook_options options, environmen
         usual = std::move(reading.target);
         setting.usual_endpoint = usual->endpoint;
     }
-    return std::make_shared<webhook_transport>(std::move(setting), std::move(usual),
+    return {.setting = std::move(setting), .usual = std::move(usual)};
+}
+
+} // namespace
+
+std::shared_ptr<transport> open_webhook_with(webhook_options options, environment world,
+                                             name_lookup lookup)
+{
+    auto with = opening_of(std::move(options), std::move(lookup));
+    return std::make_shared<webhook_transport>(std::move(with.setting), std::move(with.usual),
                                                std::move(world));
 }
 
 } // namespace transports
+
+void check_webhook(const webhook_options& options)
+{
+    (void)transports::opening_of(options, {});
+}
 
 std::shared_ptr<transport> open_webhook(webhook_options options, environment world)
 {

@@ -59,6 +59,8 @@ done
 ((lines >= 9)) || fail "only $lines lines were looked at"
 
 expect 0 serve --config "$root/packaging/posthorn.toml" --check
+# Without a key a relay takes the message's own, if it has one. A template would ask for it.
+! grep -q '^#key = "{key}"' "$root/packaging/posthorn.toml" || fail "this is not what holds anyway"
 err_is_empty
 # Also with everything that is commented out.
 sed -E 's/^#([a-z_]+ = |\[)/\1/' "$root/packaging/posthorn.toml" >"$config"

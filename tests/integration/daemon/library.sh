@@ -3,11 +3,14 @@
 # background that is asked over HTTP.
 source "$(dirname "${BASH_SOURCE[0]}")/../cli/library.sh"
 here=$(dirname "${BASH_SOURCE[0]}")
-daemon='' port='' log=$scratch/log config=$scratch/posthorn.toml
+daemon='' port='' helpers=() log=$scratch/log config=$scratch/posthorn.toml
 
 # Whatever a test started ends with it.
 end_all() {
-    [[ -z $daemon ]] || kill -9 "$daemon" 2>/dev/null || true
+    local each
+    for each in $daemon "${helpers[@]}"; do
+        kill -9 "$each" 2>/dev/null || true
+    done
     wait 2>/dev/null || true
     rm -rf "$scratch"
 }
@@ -51,6 +54,26 @@ ends_with() {
 stop() {
     kill -TERM "$daemon"
     ends_with 0
+}
+
+# reload: reads the file again, and waits until that is over.
+reload() {
+    local before
+    before=$(grep -cE 'was read again|stays as it was' "$log" || true)
+    kill -HUP "$daemon"
+    until_true eval '(($(grep -cE "was read again|stays as it was" "$log") > '"$before"'))'
+}
+
+# start_silent: somebody who accepts connections and never says a word, at the port in $silent.
+start_silent() {
+    python3 -c 'import socket, sys
+server = socket.create_server(("127.0.0.1", 0), backlog=100)
+print(server.getsockname()[1], flush=True)
+kept = []
+while True: kept.append(server.accept())' >"$scratch/silent" &
+    helpers+=($!)
+    until_true test -s "$scratch/silent"
+    silent=$(<"$scratch/silent")
 }
 
 # get PATH: asks the daemon; the status is in $code and the body in $body.

@@ -28,7 +28,7 @@ for file in *.toml; do
     # It is not run either.
     expect 2 serve --config "$file"
 done
-((files >= 50)) || fail "only $files files were looked at"
+((files >= 115)) || fail "only $files files were looked at"
 
 # What would be right is said where it can be guessed.
 expect 2 serve --config unknown_key.toml
@@ -39,6 +39,16 @@ expect 2 serve --config daemon_log.toml
 err_has "one of text, json; did you mean 'json'?"
 expect 2 serve --config transport_scheme.toml
 err_has 'did you mean amqp:?'
+expect 2 serve --config transport_rediss.toml
+err_has 'Redis is not spoken with TLS here'
+expect 2 serve --config schedule_store.toml
+err_has "there is no store 'shp'; did you mean 'shop'?"
+expect 2 serve --config kafka_setting_reserved.toml
+err_has "the setting 'acks' cannot be set"
+expect 2 serve --config retention_inbox_and_endpoint.toml
+err_has 'should be at least 10m'
+expect 2 serve --config duplicate_key.toml
+err_has "'name'"
 expect 2 serve --config daemon_listen_public.toml
 err_has 'listen_public = true'
 

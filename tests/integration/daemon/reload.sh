@@ -22,14 +22,6 @@ command = ["sh", "-c", "echo \"\$POSTHORN_ID $1\" >>$scratch/handled; sleep 0.02
 ${2:-}
 END
 }
-# reload: reads the file again, and waits until that is over.
-reload() {
-    local before
-    before=$(grep -cE 'was read again|stays as it was' "$log" || true)
-    kill -HUP "$daemon"
-    until_true eval '(($(grep -cE "was read again|stays as it was" "$log") > '"$before"'))'
-}
-
 configuration 0
 start
 first_port=$port
@@ -40,11 +32,19 @@ first_port=$port
     done
 ) &
 feeding=$!
+# So does somebody who looks.
+python3 -c 'import sys, urllib.request
+while True: urllib.request.urlopen(sys.argv[1]).read()' "http://127.0.0.1:$port/metrics" 2>/dev/null &
+looking=$!
+helpers+=("$looking")
 for i in {1..10}; do
     configuration "$i"
     reload
 done
 wait "$feeding"
+kill -0 "$looking" || fail "whoever looked was always answered"
+kill -9 "$looking"
+wait "$looking" 2>/dev/null || true
 until_true count_is done 400
 [[ $(log_count 'was read again') == 10 ]] || fail "ten times it was read again"
 [[ $(cut -d ' ' -f 1 "$scratch/handled" | sort -u | wc -l) == 400 ]] || fail "each message was handled"
@@ -109,3 +109,31 @@ out_has '"name":"other"'
 out_lacks nightly
 [[ $(state_of "$late" "$second") == ready ]] || fail "a store that is not listed is not served"
 stop
+
+all_jobs() { "$posthorn" jobs list "$url" --json | tr '{' '\n'; }
+# The jobs of a new file come after those of the old one, also when a store keeps the old one waiting.
+# jobs CRON: twenty of them.
+jobs() {
+    configuration jobs
+    sed -i "s#^url = .*#url = \"$url?busy_timeout=50s\"#" "$config"
+    local i
+    for i in {1..20}; do
+        printf '[[schedules]]\nname = "job-%d"\ncron = "%s"\ntopic = "t"\n' "$i" "$1" >>"$config"
+    done
+}
+enqueue --topic t --payload x # that it cannot be claimed shows that the store keeps everybody waiting
+exec 7> >(exec sqlite3 "${url#sqlite:}" >/dev/null)
+helpers+=($!)
+echo "BEGIN IMMEDIATE; SELECT 1;
+.shell touch $scratch/locked" >&7
+until_true test -e "$scratch/locked"
+jobs '0 1 * * *'
+start
+until_true eval 'get /readyz; [[ $body == *hanging* ]]'
+jobs '0 2 * * *'
+reload
+echo 'ROLLBACK;' >&7
+exec 7>&-
+until_true eval '(($(all_jobs | grep -c "0 2 \* \* \*") == 20))'
+stop
+(($(all_jobs | grep -c "0 2 \* \* \*") == 20)) || fail "the old jobs came back"

@@ -136,7 +136,7 @@ out_lacks canary
 start
 expect 0 enqueue "$url" --topic late --payload x
 id=$out
-until_true eval '[[ $("$posthorn" message "$url" "$id" --json) == *"\"started\":true"* || $("$posthorn" message "$url" "$id" --json) == *"\"state\":\"ready\""* ]]'
+until_true state_is "$id" claimed
 stop
 expect 0 message "$url" "$id" --json
 [[ $(json_value attempts) == 0 && $(json_value state) == ready ]] || fail "it waits as it was"

@@ -37,7 +37,7 @@ name = "maria"
 url = "mariadb://app:$encoded@127.0.0.1:1/x"
 [[handlers]]
 on = "t"
-command = ["true"]
+command = ["sh", "-c", 'echo "I was told \$POSTHORN_TEST_SECRET"; echo "handled" >>$scratch/handled']
 END
 chmod 644 "$config"
 expect 0 serve --config "$config" --check
@@ -61,6 +61,9 @@ for form in text json; do
     start --json
     until_true eval 'get /readyz; [[ $body == *"\"failing\":4"* ]]'
     [[ $code == 200 ]] || fail "one store that answers is enough: $body"
+    # What a handler writes is searched, too.
+    enqueue --topic t --payload x
+    until_true log_has 'I was told ***'
     printf '%s' "$body" >"$scratch/ready"
     get /metrics
     printf '%s\n' "$body" >"$scratch/metrics"
@@ -76,6 +79,193 @@ for form in text json; do
     stop
     is_clean "$log" "$scratch/daemon-out" "$scratch/ready" "$scratch/metrics"
 done
+
+# Other systems: what is in their URLs, and what stands beside them. Nobody listens at these ports.
+signing=whsec_$(printf '%s' "$canary-and-more-of-it" | base64)
+export POSTHORN_TEST_HOOK=http://127.0.0.1:1/services/cAnArY-path?key=cAnArY-parameter POSTHORN_TEST_SIGNING=$signing
+configure <<END
+[daemon]
+listen = "127.0.0.1:0"
+log_level = "debug"
+[[stores]]
+name = "good"
+url = "$url"
+[transports.rabbit]
+url = "amqp://app:$encoded@127.0.0.1:1/x,amqp://app:cAnArY-two@127.0.0.1:2/x"
+[transports.nats]
+url = "nats://127.0.0.1:1"
+user = "app"
+password = { env = "POSTHORN_TEST_SECRET" }
+[transports.nats-token]
+url = "nats://cAnArY-token@127.0.0.1:1"
+[transports.nats-own-token]
+url = "nats://127.0.0.1:1"
+token = { file = "$scratch/secret" }
+[transports.redis]
+url = "redis://:\${POSTHORN_TEST_SECRET}@127.0.0.1:1"
+[transports.kafka]
+url = "kafka://127.0.0.1:1"
+user = "app"
+password = { env = "POSTHORN_TEST_SECRET" }
+settings = { "ssl.key.password" = "cAnArY-key", "client.rack" = "shelf" }
+[transports.hook]
+url = { env = "POSTHORN_TEST_HOOK" }
+secrets = [{ env = "POSTHORN_TEST_SIGNING" }, "cAnArY-long-enough"]
+headers = { Authorization = "Bearer cAnArY-header" }
+allow_private = ["127.0.0.0/8"]
+[transports.hook-in-parts]
+url = "http://127.0.0.1:1/services/\${POSTHORN_TEST_SECRET}"
+allow_private = ["127.0.0.0/8"]
+$(for each in rabbit nats nats-token nats-own-token redis kafka hook hook-in-parts; do
+    printf '[[relays]]\non = "to.%s"\nto = "%s"\n' $each $each
+done)
+[[feeds]]
+from = "amqp://app:\${POSTHORN_TEST_SECRET}@127.0.0.1:1/x"
+queue = "q"
+source = "rabbit"
+[[feeds]]
+from = "nats://\${POSTHORN_TEST_SECRET}@127.0.0.1:1"
+stream = "s"
+consumer = "c"
+source = "nats"
+[[feeds]]
+from = "redis://app:$encoded@127.0.0.1:1"
+stream = "s"
+group = "g"
+source = "redis"
+[[feeds]]
+from = "kafka://127.0.0.1:1"
+user = "app"
+password = "cAnArY-kafka"
+topics = "t"
+group = "g"
+source = "kafka"
+[[endpoints]]
+listen = "127.0.0.1:0"
+path = "/hooks"
+source = "web"
+secrets = [{ env = "POSTHORN_TEST_SIGNING" }, "cAnArY-long-enough"]
+END
+# The secret itself is known to the program alone.
+is_clean_of_all() {
+    is_clean "$@"
+    ! grep -qF -e "${signing#whsec_}" "$@" || fail "a secret that signs was told"
+}
+expect 0 serve --config "$config" --check
+is_clean_of_all "$scratch/out" "$scratch/err"
+out_has 'rabbit: amqp://app:***@127.0.0.1:1/x,amqp://app:***@127.0.0.1:2/x'
+out_has 'nats-token: nats://***@127.0.0.1:1'
+out_has 'redis: redis://:***@127.0.0.1:1'
+out_has 'hook: http://127.0.0.1:1/…'
+expect 0 serve --config "$config" --check --json
+is_clean_of_all "$scratch/out" "$scratch/err"
+out_has '"url":"http://127.0.0.1:1/…"'
+python3 -c 'import json, sys; assert json.load(sys.stdin)["valid"] is True' <<<"$out" || fail "JSON stays JSON"
+expect 1 serve --config "$config" --check --connect
+is_clean_of_all "$scratch/out" "$scratch/err"
+out_has 'FAILED     transport rabbit'
+for form in text json; do
+    sed -i "s/^log = .*//; s/^log_level/log = \"$form\"\nlog_level/" "$config"
+    start
+    port=$(sed -n 's/.*listening[ "].*at["=:]*http:\/\/127.0.0.1:\([0-9]*\).*/\1/p' "$log" | head -n 1)
+    for each in rabbit nats nats-token nats-own-token redis kafka hook hook-in-parts; do
+        expect 0 enqueue "$url" --topic "to.$each" --payload x
+    done
+    for each in rabbit nats nats-token nats-own-token redis kafka; do
+        until_true metric_is "posthorn_transport_ready\\{transport=\"$each\"\\} 0"
+    done
+    printf '%s\n' "$body" >"$scratch/metrics"
+    python3 "$here/exposition.py" <"$scratch/metrics" >/dev/null || fail "the metrics are wrong"
+    get /readyz
+    printf '%s' "$body" >"$scratch/ready"
+    cp "$config" "$scratch/good"
+    sed -i 's/@127.0.0.1:1/@127.0.0.1:99999/; s/"cAnArY-long-enough"/"cAnArY-short"/' "$config"
+    kill -HUP "$daemon"
+    until_true log_has 'stays as it was'
+    cp "$scratch/good" "$config"
+    stop
+    is_clean_of_all "$log" "$scratch/daemon-out" "$scratch/ready" "$scratch/metrics"
+done
+# The verbs that do one of these. Nothing is there to be relayed, and nobody to feed from.
+expect 0 relay "$url" --on none --to "amqp://app:$encoded@127.0.0.1:1" --until-empty
+is_clean_of_all "$scratch/out" "$scratch/err"
+for each in "nats://cAnArY-token@127.0.0.1:1" "redis://app:$encoded@127.0.0.1:1"; do
+    command="posthorn relay … $each" status=0
+    enqueue --topic verb --payload x
+    timeout -s TERM 2 "$posthorn" relay "$url" --on verb --to "$each" >"$scratch/out" 2>"$scratch/err" || status=$?
+    err=$(<"$scratch/err")
+    err_has relaying
+    is_clean_of_all "$scratch/out" "$scratch/err"
+done
+expect 2 relay "$url" --on t --to "amqp://app:$encoded@127.0.0.1:99999"
+is_clean_of_all "$scratch/out" "$scratch/err"
+expect 2 relay "$url" --on t --to "http://127.0.0.1:1/services/cAnArY" --set secrets=cAnArY
+is_clean_of_all "$scratch/out" "$scratch/err"
+timeout -s TERM 2 "$posthorn" feed "$url" --from "redis://app:$encoded@127.0.0.1:1" --set stream=7 --set group=1 \
+    --source s >"$scratch/out" 2>"$scratch/err" || true
+err=$(<"$scratch/err")
+err_has feeding
+is_clean_of_all "$scratch/out" "$scratch/err"
+# What looks like a number is a text where one is meant.
+timeout -s TERM 1 "$posthorn" relay "$url" --on none --to nats://127.0.0.1:1 --set user=7 --set password=12345678 \
+    --until-empty >"$scratch/out" 2>"$scratch/err" || fail "a password of digits: $(<"$scratch/err")"
+
+# Passwords that a query finds are secrets as well.
+sqlite3 "$scratch/list.db" "CREATE TABLE tenants (name TEXT, password TEXT);
+    INSERT INTO tenants VALUES ('anna', 'cAnArY-anna@'), ('bert', 'cAnArY-bert')"
+configure <<END
+[daemon]
+listen = "127.0.0.1:0"
+log_level = "debug"
+[[stores]]
+discover = { url = "sqlite:$scratch/list.db", query = "SELECT * FROM tenants", name = "{name}-{password}", store = "postgresql://{name}:{password}@127.0.0.1:1/x" }
+[[handlers]]
+on = "t"
+command = ["true"]
+END
+expect 1 serve --config "$config" --check --connect
+told
+expect 1 serve --config "$config" --check --connect --json
+told
+start
+until_true eval 'get /readyz; [[ $body == *"\"failing\":2"* ]]'
+printf '%s' "$body" >"$scratch/ready"
+get /metrics
+printf '%s\n' "$body" >"$scratch/metrics"
+python3 "$here/exposition.py" <"$scratch/metrics" >/dev/null || fail "the metrics are wrong"
+stop
+is_clean "$log" "$scratch/ready" "$scratch/metrics"
+
+# A secret that is a word of ours: the pages stay what they are. Names of stores may be any bytes.
+mkdir "$scratch/files"
+for each in failing plain $'n\xc3\xa4me' $'no\xfftext\xe2\x82' $'over\xc0\xaflong'; do
+    "$posthorn" init "sqlite:$scratch/files/$each.db" >/dev/null
+done
+configure <<END
+[daemon]
+listen = "127.0.0.1:0"
+[[stores]]
+url = "sqlite:$scratch/files/*.db"
+[[stores]]
+name = "posthorn and failing"
+url = "postgresql://app:posthorn@127.0.0.1:1/x?password=failing"
+[[handlers]]
+on = "t"
+command = ["true"]
+END
+start
+until_true eval 'get /readyz; [[ $body == *"\"failing\":1"* ]]'
+[[ $body == *'{"ready":true,'*'"store":"*** and ***"'* ]] || fail "the answer stays what it is: $body"
+python3 -c 'import json, sys; assert json.load(sys.stdin)["ready"] is True' <<<"$body" || fail "JSON stays JSON"
+until_true metric_is 'posthorn_stores 6'
+printf '%s\n' "$body" >"$scratch/metrics"
+python3 "$here/exposition.py" <"$scratch/metrics" >/dev/null || fail "the metrics are wrong"
+grep -qE '^posthorn_build_info\{version="' "$scratch/metrics" || fail "names of metrics stay as they are"
+grep -qF 'posthorn_store_failing{store="*** and ***"} 1' "$scratch/metrics" || fail "values of labels do not"
+grep -qF $'/n\xc3\xa4me.db"} 0' "$scratch/metrics" || fail "text of any language is text"
+grep -qF '/no%FFtext%E2%82.db"} 0' "$scratch/metrics" || fail "what is none is shown in hexadecimal digits"
+grep -qF '/over%C0%AFlong.db"} 0' "$scratch/metrics" || fail "nor is what could be written shorter"
+stop
 
 # What is wrong with a secret is told without it.
 wrong() {

@@ -35,8 +35,10 @@ on = "slow"
 command = ["sh", "-c", "echo \$\$ >$scratch/slow; until test -e $scratch/go; do sleep 0.05; done"]
 END
 start
+first=''
 for i in 1 2 3; do
     enqueue --topic work.now --payload "payload-$i;"
+    first=${first:-$id}
 done
 until_true count_is done 3
 [[ $(tr ';' '\n' <"$scratch/done" | sort | tr -d '\n') == payload-1payload-2payload-3 ]] ||
@@ -73,8 +75,9 @@ samples=$(python3 "$here/exposition.py" <<<"$body") || fail "the metrics are not
 
 # What it logs: JSON, with ids, and never a payload.
 until_true log_has '"message":"a handler failed","id":"'"$bad"'","topic":"bad","store":"shop","attempt":"1","error":"exited with 3: no such customer"'
-until_true log_has '"message":"a message is dead","id":"'"$bad"'"'
-until_true log_has '"message":"output of a handler","topic":"work.now","output":"handled"'
+until_true log_has '"message":"a message is dead","id":"'"$bad"'","topic":"bad","store":"shop","attempt":"2"}'
+until_true log_has '"message":"a message is parked","id":"'"$odd"'","topic":"odd \"\\ topic","store":"shop"'
+until_true log_has '"message":"output of a handler","id":"'"$first"'","topic":"work.now","store":"shop","output":"handled"'
 until_true log_has '"level":"debug","message":"a message is done"'
 log_lacks payload || fail "payloads do not belong into a log"
 python3 -c 'import json, sys

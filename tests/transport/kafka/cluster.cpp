@@ -99,6 +99,14 @@ void cluster::delay_produce(std::size_t how_many, std::chrono::milliseconds by)
                 static_cast<int>(by.count())));
 }
 
+void cluster::refuse_one_and_delay_the_next(int code, std::chrono::milliseconds by)
+{
+    for (int broker = 1; broker <= brokers_; ++broker)
+        must(rd_kafka_mock_broker_push_request_error_rtts(handles_->mock.get(), broker, produce_api,
+                                                          2, code, 0, RD_KAFKA_RESP_ERR_NO_ERROR,
+                                                          static_cast<int>(by.count())));
+}
+
 void cluster::add(const record& what)
 {
     const auto client = plain_client(

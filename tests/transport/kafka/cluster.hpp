@@ -45,6 +45,9 @@ public:
     /// The next requests to produce are done at once and answered later.
     void delay_produce(std::size_t how_many, std::chrono::milliseconds by);
 
+    /// The next request to produce is refused with a code, and the one after it is answered later.
+    void refuse_one_and_delay_the_next(int code, std::chrono::milliseconds by);
+
     /// Puts a record where it belongs, as others do.
     void add(const record& what);
 

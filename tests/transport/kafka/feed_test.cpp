@@ -1,5 +1,6 @@
 // Messages of Kafka on their way in: handed out, answered, committed, and again what was not.
 #include "transport/kafka/cluster.hpp"
+#include "transport/kafka/lane.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/kafka.hpp>
 
@@ -8,8 +9,11 @@
 
 #include <chrono>
 #include <functional>
+#include <stdexcept>
 #include <stop_token>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace posthorn::transports {
 namespace {
@@ -275,6 +279,77 @@ TEST(kafka_feed_options, that_cannot_work_are_refused_with_what_is_wrong)
     EXPECT_THAT(
         complaint({.url = "kafka://a", .topics = {"t"}, .group = "g", .refused_suffix = "/x"}),
         HasSubstr("refused_suffix"));
+}
+
+/// A log from its beginning, as the client hands it over.
+class plain_reader {
+public:
+    explicit plain_reader(const cluster& brokers)
+    {
+        kafka::conf_handle conf(rd_kafka_conf_new());
+        const auto servers = brokers.url().substr(std::string_view("kafka://").size());
+        for (const auto& [name, value] :
+             {std::pair{"bootstrap.servers", servers}, {"group.id", std::string("reader")}})
+            rd_kafka_conf_set(conf.get(), name, value.c_str(), nullptr, 0);
+        client_.reset(rd_kafka_new(RD_KAFKA_CONSUMER, conf.release(), nullptr, 0));
+    }
+
+    [[nodiscard]] kafka::message_handle first()
+    {
+        const kafka::partitions_handle one(rd_kafka_topic_partition_list_new(1));
+        rd_kafka_topic_partition_list_add(one.get(), "orders", 0)->offset = 0;
+        rd_kafka_assign(client_.get(), one.get());
+        return next();
+    }
+
+    [[nodiscard]] kafka::message_handle next()
+    {
+        while (true) {
+            kafka::message_handle got(rd_kafka_consumer_poll(client_.get(), 30'000));
+            if (!got)
+                throw std::runtime_error("the log does not come");
+            if (got->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+                return got;
+        }
+    }
+
+private:
+    kafka::client_handle client_;
+};
+
+// Proves: INB-05
+TEST_F(kafka_feed, a_message_that_comes_twice_is_counted_once)
+{
+    add(0, 1);
+    plain_reader log(brokers);
+    { // while it is held
+        kafka::lane of("orders", 0);
+        of.hand_out(log.first());
+        of.put_back(0, {});
+        of.hand_out(log.first());
+        EXPECT_FALSE(of.is_held());
+        EXPECT_EQ(of.take_next(), nullptr);
+        of.put_back(0, {});
+        EXPECT_NE(of.take_next(), nullptr);
+        EXPECT_FALSE(of.is_held());
+    }
+    { // one is put back, and then the other acknowledged
+        kafka::lane of("orders", 0);
+        of.hand_out(log.first());
+        of.put_back(0, {});
+        EXPECT_TRUE(of.finish(0));
+        EXPECT_FALSE(of.is_held());
+    }
+    { // the other way round, behind one that is not done
+        kafka::lane of("orders", 0);
+        of.hand_out(log.first());
+        of.hand_out(log.next());
+        EXPECT_FALSE(of.finish(1));
+        of.put_back(1, {});
+        EXPECT_FALSE(of.is_held());
+        EXPECT_TRUE(of.finish(0));
+        EXPECT_EQ(of.position(), 2);
+    }
 }
 
 } // namespace

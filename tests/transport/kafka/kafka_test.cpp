@@ -1,5 +1,6 @@
 // What is Kafka's own: topics, headers, batches that fail as one, brokers that go and come.
 #include "transport/kafka/cluster.hpp"
+#include "transport/kafka/shipment.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/kafka.hpp>
 #include <posthorn/testing/seeded_random.hpp>
@@ -13,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 namespace posthorn::transports {
@@ -54,6 +56,8 @@ TEST(kafka_options, that_cannot_work_are_refused_with_what_is_wrong)
     EXPECT_THAT(complaint_about({.url = "kafka://a", .payload_bytes_max = 1}),
                 HasSubstr("payload_bytes_max"));
     EXPECT_THAT(complaint_about({.url = "kafka://a", .linger = -1s}), HasSubstr("linger"));
+    EXPECT_THAT(complaint_about({.url = "kafka://a", .publish_within = 0s}),
+                HasSubstr("publish_within"));
     EXPECT_THAT(complaint_about({.url = "kafka://a", .settings = {{"no.such.setting", "1"}}}),
                 HasSubstr("'no.such.setting'"));
     EXPECT_THAT(complaint_about({.url = "kafka://a", .settings = {{"compression.codec", "none!"}}}),
@@ -272,10 +276,51 @@ TEST_F(kafka_brokers, closing_waits_for_what_is_being_published)
     const auto way = open();
     brokers.delay_produce(1, 1s);
     std::atomic<bool> accepted = false;
+    const auto start = std::chrono::steady_clock::now();
     std::jthread other([&] { accepted = all_accepted(way->publish(make_many(1))); });
     while (brokers.log({"orders"}).empty()) {}
     way->close();
+    EXPECT_GE(std::chrono::steady_clock::now() - start, 900ms); // not before the answer
+    other.join();
     EXPECT_TRUE(accepted);
+}
+
+// Proves: TRN-02
+TEST_F(kafka_brokers, a_call_without_a_limit_ends_all_the_same_and_so_does_closing)
+{
+    const auto way = open({.url = {}, .publish_within = 300ms});
+    brokers.go_down();
+    for (const auto& each : way->publish(make_many(3))) {
+        EXPECT_EQ(each.verdict, kind::refused);
+        EXPECT_EQ(each.why, refusal::unavailable) << each.detail;
+    }
+    std::jthread other([&] { (void)way->publish(make_many(3)); });
+    way->close();
+}
+
+// Proves: TRN-02
+TEST_F(kafka_brokers, reports_may_come_to_a_call_that_has_ended_with_an_exception)
+{
+    brokers.create("orders");
+    brokers.create("letters");
+    const kafka_options how{.url = brokers.url()};
+    const auto around = std::make_shared<const environment>(environment::system());
+    const auto many =
+        std::make_shared<kafka::producer>(how, around, kafka::producer::company::many);
+    const auto source = [&](kafka::producer::company which) {
+        if (which == kafka::producer::company::alone)
+            throw std::runtime_error("no more of them");
+        return many;
+    };
+    const auto run = [&] {
+        const std::vector two{make("orders"), make("letters")};
+        const auto limit = within(20s);
+        return kafka::shipment(how, source, two, limit).run();
+    };
+    ASSERT_TRUE(all_accepted(run())); // so that it knows the topics, and sends both at once
+    brokers.refuse_one_and_delay_the_next(message_too_large, 500ms);
+    EXPECT_THROW((void)run(), std::runtime_error); // the refused one is to be sent alone
+    EXPECT_TRUE(all_accepted(run()));              // after the report that was late
 }
 
 // Proves: TRN-02, TRN-04, F5
@@ -305,8 +350,10 @@ TEST_F(kafka_brokers, brokers_that_go_and_come_lose_nothing_and_keep_the_order_o
             const auto answers = way->publish(left, within(150ms));
             std::vector<transport_message> again;
             for (std::size_t i = 0; i < left.size(); ++i)
-                if (!answers[i].accepted())
+                if (!answers[i].accepted()) {
+                    EXPECT_FALSE(is_permanent(answers[i].why)) << answers[i].detail;
                     again.push_back(left[i]);
+                }
             left = std::move(again);
         }
         gone = round + 1;

@@ -1,5 +1,6 @@
 // What is particular to RabbitMQ: routes, channels that close, and connections that break.
 #include "transport/rabbitmq/broker_scene.hpp"
+#include "transport/rabbitmq/hurried_clock.hpp"
 #include "transport/stubborn.hpp"
 #include <posthorn/error.hpp>
 
@@ -242,6 +243,28 @@ TEST_F(rabbitmq_publishing, a_full_queue_says_no_and_the_next_time_yes)
         EXPECT_EQ(answers[i].why, expected) << i;
     }
     EXPECT_TRUE(way->publish(std::span(some).subspan(4, 1)).at(0).accepted());
+}
+
+// Proves: TRN-02
+TEST_F(rabbitmq_publishing, a_route_that_was_refused_for_long_gets_a_channel_that_works)
+{
+    const auto time = std::make_shared<hurried_clock>();
+    const auto way = open_rabbitmq(scene.options(), hurried_clock::around(time));
+    const auto what = letter();
+    const auto publish = [&] {
+        return way->publish({&what, 1}, {.until = time->monotonic() + 20s}).at(0);
+    };
+    scene.client.bind(scene.full, scene.by_topic, "orders");
+    EXPECT_EQ(publish().why, refusal::rejected);
+    for (int i = 0; i < 3; ++i) {
+        time->advance(1'100ms);
+        const auto answer = publish();
+        EXPECT_EQ(answer.why, refusal::rejected) << answer.detail;
+    }
+    scene.client.unbind(scene.full, scene.by_topic, "orders");
+    scene.listen("orders");
+    time->advance(1'100ms);
+    EXPECT_TRUE(publish().accepted());
 }
 
 // Proves: TRN-01
