@@ -26,6 +26,10 @@ inline constexpr bool renews_when_it_likes = planted_bug == 7;
 inline constexpr bool believes_for_ever = planted_bug == 9;
 /// 25: a member that was called off is never counted
 inline constexpr bool forgets_the_called_off = planted_bug == 25;
+/// 27: what a stream of NATS rejects counts as a duplicate that it has
+inline constexpr bool knows_the_rejected = planted_bug == 27;
+/// 28: NATS is told another id than the message's: one of its payload, which others may have, too
+inline constexpr bool names_by_content = planted_bug == 28;
 /// 29: a message that RabbitMQ returns counts as confirmed
 inline constexpr bool ignores_returns = planted_bug == 29;
 /// 30: a message counts as being in Kafka once the client is rid of it, whatever its report says

