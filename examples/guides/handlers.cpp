@@ -89,9 +89,9 @@ ph::worker_options options()
         std::clog << "end " << to_string(d.id()) << "\n";
         return said;
     });
-    options.on.settled = [](const ph::delivery& d, ph::settled_as answer) {
+    options.on.settled = [](const ph::delivery_view& d, ph::settled_as answer) {
         if (answer == ph::settled_as::dead)
-            std::clog << d.topic << " has failed for good\n";
+            std::clog << d.topic() << " has failed for good\n";
     };
     options.classify = [](const std::exception_ptr& thrown) -> ph::outcome {
         try {

@@ -73,7 +73,7 @@ TEST_F(recording, hooks_of_the_application_are_called_as_before)
     int settled = 0;
     worker_options options;
     options.on.ended = [&](const delivery_view&, const outcome&, duration) { ++ended; };
-    options.on.settled = [&](const delivery&, settled_as) { ++settled; };
+    options.on.settled = [&](const delivery_view&, settled_as) { ++settled; };
     worker who(db, seen.watching(std::move(options)));
     who.handle("mail", [](const delivery_view&) {});
     drain(who);

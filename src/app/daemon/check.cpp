@@ -9,7 +9,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
 
 namespace posthorn::daemon {
 namespace {
@@ -18,6 +22,7 @@ using namespace std::chrono_literals;
 using nlohmann::ordered_json;
 
 constexpr duration patience_for_transports = 10s;
+constexpr duration patience_for_another = 1s; // some ask only when they are asked
 
 ordered_json as_json(const std::string& file, const std::vector<problem>& these)
 {
@@ -55,19 +60,24 @@ struct attempt {
     std::string error = {};
 };
 
+attempt tried(std::string name, const std::function<void()>& reach)
+{
+    attempt result{.what = std::move(name)};
+    try {
+        reach();
+    } catch (const std::exception& failure) {
+        result.error = failure.what();
+    }
+    return result;
+}
+
 // What is found on the way may hold secrets of its own.
 std::vector<attempt> try_all(const configuration& what, redaction& secrets)
 {
     std::vector<attempt> result;
     const auto world = environment::system();
     const auto add = [&](std::string name, const std::function<void()>& reach) {
-        attempt one{.what = std::move(name)};
-        try {
-            reach();
-        } catch (const std::exception& failure) {
-            one.error = failure.what();
-        }
-        result.push_back(std::move(one));
+        result.push_back(tried(std::move(name), reach));
     };
     for (const auto& each : what.stores) {
         std::vector<named_store> found;
@@ -88,12 +98,19 @@ std::vector<attempt> try_all(const configuration& what, redaction& secrets)
                 (void)count_messages(where);
             });
     }
+    // All of them try to connect while we wait for the first: those that are away cost one wait.
+    std::map<std::string, std::shared_ptr<transport>> opened;
+    const auto until = world.clock->monotonic() + patience_for_transports;
     for (const auto& [name, each] : what.transports)
+        if (attempt one = tried(fmt::format("transport {}", name),
+                                [&] { opened.emplace(name, each.open(world)); });
+            !one.error.empty())
+            result.push_back(std::move(one));
+    for (const auto& [name, each] : opened)
         add(fmt::format("transport {}", name), [&] {
-            const auto opened = each.open(world);
-            const bool ready = opened->wait_until_ready(
-                {.until = world.clock->monotonic() + patience_for_transports});
-            opened->close({.until = world.clock->monotonic() + 1s});
+            const bool ready = each->wait_until_ready(
+                {.until = std::max(until, world.clock->monotonic() + patience_for_another)});
+            each->close({.until = world.clock->monotonic() + 1s});
             if (!ready)
                 throw error(error_code::unavailable, "cannot be reached");
         });
