@@ -124,8 +124,9 @@ service::service(configuration what) : file_(what.file)
 
 std::unique_ptr<http_listener> service::listener_at(const listen_address& where)
 {
-    return std::make_unique<http_listener>(where,
-                                           [this](std::string_view path) { return answer(path); });
+    return std::make_unique<http_listener>(
+        where, [this](std::string_view path) { return answer(path); },
+        [log = around_.log](log_level level, std::string_view line) { log->write(level, line); });
 }
 
 // By what it was told or by what it has got: both are the same place.
