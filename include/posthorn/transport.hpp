@@ -82,6 +82,7 @@ struct transport_capabilities {
     std::size_t payload_bytes_max = SIZE_MAX;
     std::size_t headers_bytes_max = SIZE_MAX;
     std::size_t batch_max = 1'000; ///< more is cut into pieces
+    std::size_t calls_at_once = 2; ///< as many make it faster: one waits while the next is sent
 
     bool confirms = false;              ///< accepted means that the other side has said so
     bool reports_unroutable = false;    ///< else a message that nobody gets is accepted

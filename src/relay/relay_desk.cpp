@@ -16,9 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// While one batch waits for its answers the next is on its way.
-constexpr std::size_t publishers = 2;
-
 // More would wait longer for their answers than it saves.
 constexpr std::size_t batch_limit = 1'000;
 
@@ -82,8 +79,9 @@ private:
 };
 
 relay_desk::relay_desk(std::shared_ptr<transport> to, log_sink log)
-    : room_(std::make_shared<back_room>(std::move(to), std::move(log)))
 {
+    const auto publishers = std::clamp<std::size_t>(to->capabilities().calls_at_once, 1, 8);
+    room_ = std::make_shared<back_room>(std::move(to), std::move(log));
     for (std::size_t i = 0; i < publishers; ++i)
         threads_.emplace_back([room = room_](const std::stop_token& stop) { room->work(stop); });
 }

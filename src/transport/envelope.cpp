@@ -5,6 +5,7 @@
 #include "core/trace_context.hpp"
 #include <posthorn/correlation.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
@@ -57,25 +58,58 @@ void prefer(std::string& into, std::string better)
 
 } // namespace
 
+envelope_writer::envelope_writer(attribute_style style, std::string_view source)
+    : has_attributes_(!style.prefix.empty()),
+      message_id_name_(header::message_id),
+      topic_name_(topic_header),
+      key_name_(key_header),
+      id_attribute_(named(style, id_attribute)),
+      type_attribute_(named(style, type_attribute)),
+      key_attribute_(named(style, key_attribute)),
+      source_attribute_(named(style, "source")),
+      version_attribute_(named(style, "specversion")),
+      time_attribute_(named(style, "time")),
+      source_(source)
+{}
+
+void envelope_writer::set(const std::string& name, const std::string& value)
+{
+    if (!value.empty())
+        parts_.push_back({.name = &name, .value = &value});
+}
+
+std::span<const envelope_writer::part> envelope_writer::parts_of(const transport_message& what)
+{
+    parts_.clear();
+    id_ = to_string(what.id);
+    set(message_id_name_, id_);
+    set(topic_name_, what.topic);
+    set(key_name_, what.key);
+    if (has_attributes_) {
+        set(id_attribute_, id_);
+        set(type_attribute_, what.topic);
+        set(key_attribute_, what.key);
+        set(source_attribute_, source_);
+        set(version_attribute_, version_);
+        if (const auto made = time_of(what.id); made != std::exchange(made_at_, made))
+            time_ = made ? core::iso_text(*made) : std::string();
+        set(time_attribute_, time_);
+    }
+    // What a message says of itself does not change what it is.
+    const auto ours = parts_.size();
+    for (const auto& [name, value] : what.headers)
+        if (std::none_of(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(ours),
+                         [&](const part& each) { return *each.name == name; }))
+            parts_.push_back({.name = &name, .value = &value});
+    return parts_;
+}
+
 headers envelope_of(const transport_message& what, attribute_style style, std::string_view source)
 {
-    auto result = what.headers;
-    const auto set = [&](std::string name, std::string value) {
-        if (!value.empty())
-            result.insert_or_assign(std::move(name), std::move(value));
-    };
-    set(std::string(header::message_id), to_string(what.id));
-    set(std::string(topic_header), what.topic);
-    set(std::string(key_header), what.key);
-    if (style.prefix.empty())
-        return result;
-    set(named(style, id_attribute), to_string(what.id));
-    set(named(style, type_attribute), what.topic);
-    set(named(style, key_attribute), what.key);
-    set(named(style, "source"), std::string(source));
-    set(named(style, "specversion"), "1.0");
-    if (const auto made = time_of(what.id))
-        set(named(style, "time"), core::iso_text(*made));
+    headers result;
+    envelope_writer writer(style, source);
+    for (const auto& each : writer.parts_of(what))
+        result.emplace(*each.name, *each.value);
     return result;
 }
 

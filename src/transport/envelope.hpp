@@ -6,8 +6,11 @@
 #include <posthorn/message.hpp>
 #include <posthorn/transport.hpp>
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace posthorn::transports {
 
@@ -33,6 +36,44 @@ inline constexpr attribute_style no_attributes{};
 /// `specversion`, `time` (when the id was made, if it says so) and `partitionkey` (the key).
 [[nodiscard]] headers envelope_of(const transport_message& what, attribute_style style,
                                   std::string_view source);
+
+/// The same for one message after the other, for those who only pass it on.
+class envelope_writer {
+public:
+    struct part {
+        const std::string* name;
+        const std::string* value;
+    };
+
+    envelope_writer(attribute_style style, std::string_view source);
+
+    /// Lifetime: until the next call, and as long as the message.
+    [[nodiscard]] std::span<const part> parts_of(const transport_message& what);
+
+    /// The id of that message.
+    [[nodiscard]] const std::string& id() const noexcept { return id_; }
+
+private:
+    void set(const std::string& name, const std::string& value);
+
+    bool has_attributes_;
+    std::string message_id_name_;
+    std::string topic_name_;
+    std::string key_name_;
+    std::string id_attribute_;
+    std::string type_attribute_;
+    std::string key_attribute_;
+    std::string source_attribute_;
+    std::string version_attribute_;
+    std::string time_attribute_;
+    std::string source_;
+    std::string version_ = "1.0";
+
+    std::string id_; ///< of the message
+    std::string time_;
+    std::optional<timestamp> made_at_; ///< what that says; many messages were made together
+    std::vector<part> parts_;
+};
 
 /// What is known of a message beside what it says itself.
 struct arrival {

@@ -62,16 +62,17 @@ publish_answer refused_by(const nlohmann::json& error, std::string_view subject)
 
 } // namespace
 
+bool is_usual_nats_answer(std::string_view json)
+{
+    return json.starts_with(R"({"stream":")") &&
+           json.find(R"("error")") == std::string_view::npos &&
+           json.find(R"("duplicate")") == std::string_view::npos;
+}
+
 publish_answer nats_answer(std::string_view json, std::string_view subject)
 {
-    const bool is_usual = json.starts_with(R"({"stream":")");
-    if (is_usual && json.find(R"("error")") == std::string_view::npos) {
-        auto answer = publish_answer::yes();
-        const auto at = json.find(R"("duplicate")");
-        answer.duplicate =
-            at != std::string_view::npos && json.find("true", at) != std::string_view::npos;
-        return answer;
-    }
+    if (is_usual_nats_answer(json))
+        return publish_answer::yes();
     const auto read = nlohmann::json::parse(json, nullptr, false);
     if (!read.is_object())
         return answer_of_a_stranger(subject);

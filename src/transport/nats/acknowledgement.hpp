@@ -7,6 +7,10 @@
 
 namespace posthorn::transports {
 
+/// Whether it is what a stream says almost always: it has stored the message, and for the first
+/// time.
+[[nodiscard]] bool is_usual_nats_answer(std::string_view json);
+
 /// What an answer to a publish means.
 [[nodiscard]] publish_answer nats_answer(std::string_view json, std::string_view subject);
 

@@ -238,7 +238,7 @@ private:
 
     void write(const transport_message& message)
     {
-        const auto fields = envelope_of(message, no_attributes, {});
+        const auto fields = words_.parts_of(message);
         commands_.begin(5 + fields.size() * 2 + (how_.create_streams ? 0U : 1U) +
                         (how_.entries_max ? 3U : 0U));
         commands_.add("XADD");
@@ -252,8 +252,8 @@ private:
         }
         commands_.add("*");
         for (const auto& [name, value] : fields) {
-            commands_.add(name);
-            commands_.add(value);
+            commands_.add(*name);
+            commands_.add(*value);
         }
         commands_.add("payload"); // last, so that a header of this name does no harm
         commands_.add(message.payload);
@@ -345,10 +345,11 @@ private:
 
     redis_options how_;
     std::string name_;
-    redis_link link_;           // whoever has the turn uses it
-    bool ping_is_owed_ = false; // the same: the last reply that this connection owes
-    growing_pause pressed_;     // the same
-    redis_commands commands_;   // the same
+    redis_link link_;                          // whoever has the turn uses it
+    bool ping_is_owed_ = false;                // the same: the last reply that this connection owes
+    growing_pause pressed_;                    // the same
+    redis_commands commands_;                  // the same
+    envelope_writer words_{no_attributes, {}}; ///< of the message in the making
 
     std::mutex mutex_;
     std::condition_variable_any changed_;
