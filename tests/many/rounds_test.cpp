@@ -205,16 +205,19 @@ TEST(rounds, a_stop_lets_handlers_end_and_begins_nothing_new)
     one.handle("orders", [&](const delivery_view&) { held.pass(); });
     background running(one);
     for (const auto& each : list)
-        all.send(each.name);
-    EXPECT_TRUE(eventually([&] { return held.arrived() == 2; }));
+        for (int i = 0; i < 20; ++i)
+            all.send(each.name);
+    EXPECT_TRUE(eventually([&] { return held.arrived() >= 2; }));
     running.stop();
     held.open();
     const auto report = running.wait();
-    EXPECT_EQ(report.done, 2U);
+    // A visit that took long has lost its place, and what it brings is more than fits.
+    EXPECT_GE(report.done, 2U);
+    EXPECT_LE(report.done, 2U + list.size());
     std::int64_t ready = 0;
     for (const auto& each : list)
         ready += all.count(each.name).ready;
-    EXPECT_EQ(ready, 1);
+    EXPECT_EQ(ready, 60 - static_cast<std::int64_t>(report.done));
 }
 
 // Proves: MDB-03
