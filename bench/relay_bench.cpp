@@ -107,7 +107,7 @@ std::vector<ph::transport_message> messages_for(const broker_side& broker, std::
         one.receipt.id = ph::message_id(ph::uuid::version_7(world.clock->now(), *world.random));
         one.topic = topic;
         one.payload = payload;
-        result.push_back(ph::to_transport(std::move(one)));
+        result.push_back(ph::to_transport(one));
         result.back().destination = broker.destination;
     }
     return result;

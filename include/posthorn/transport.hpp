@@ -28,7 +28,7 @@ struct transport_message {
 };
 
 /// The message that carries a delivery on, with all of its headers.
-[[nodiscard]] transport_message to_transport(delivery which);
+[[nodiscard]] transport_message to_transport(const delivery& which);
 
 /// Why a message was not taken.
 enum class refusal {

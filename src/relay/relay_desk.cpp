@@ -38,6 +38,17 @@ bool is_unwanted(const letter& which)
     return which.of.is_lost() || which.of.stop_token().stop_requested();
 }
 
+transport_message message_for(const letter& which)
+{
+    const auto& from = which.of.message();
+    auto result = to_transport(from);
+    if (!which.how->destination.empty())
+        result.destination = which.how->destination.filled(from, which.of.store());
+    if (!which.how->key.empty())
+        result.key = which.how->key.filled(from, which.of.store());
+    return result;
+}
+
 void give_back(std::vector<letter> what)
 {
     for (auto& each : what)
@@ -65,6 +76,7 @@ private:
     bool wait_for_other_side(const std::stop_token& stop);
     void gather(lock& guard);
     void publish(std::vector<letter> batch, const std::stop_token& stop);
+    static std::vector<transport_message> written(std::vector<letter>& batch);
     std::vector<letter> take_unwanted();
 
     const std::shared_ptr<transport> to_; // shared with whoever else publishes to it
@@ -197,21 +209,36 @@ void relay_desk::back_room::gather(lock& guard)
     }
 }
 
+// On this thread, since the worker's has enough to do. What lacks something that its rule asks for
+// ends here.
+std::vector<transport_message> relay_desk::back_room::written(std::vector<letter>& batch)
+{
+    std::vector<transport_message> messages;
+    messages.reserve(batch.size());
+    std::erase_if(batch, [&](const letter& each) {
+        try {
+            messages.push_back(message_for(each));
+            return false;
+        } catch (...) {
+            each.ended(std::current_exception());
+            return true;
+        }
+    });
+    return messages;
+}
+
 void relay_desk::back_room::publish(std::vector<letter> batch, const std::stop_token& stop)
 {
     const auto unwanted = std::stable_partition(
         batch.begin(), batch.end(), [](const letter& each) { return !is_unwanted(each); });
     give_back({std::make_move_iterator(unwanted), std::make_move_iterator(batch.end())});
     batch.erase(unwanted, batch.end());
+    const auto messages = written(batch);
     if (batch.empty())
         return;
-    std::vector<transport_message> messages;
-    messages.reserve(batch.size());
     auto limit = duration::max();
-    for (auto& each : batch) {
-        messages.push_back(std::move(each.message));
-        limit = std::min(limit, each.answer_within);
-    }
+    for (const auto& each : batch)
+        limit = std::min(limit, each.how->answer_within);
     std::vector<publish_answer> answers;
     std::exception_ptr thrown;
     ++publishing_;
@@ -225,11 +252,11 @@ void relay_desk::back_room::publish(std::vector<letter> batch, const std::stop_t
         diary_.note_answers(answers, in({}));
     for (std::size_t i = 0; i < batch.size(); ++i)
         if (i < answers.size())
-            batch[i].ended(outcome_of(answers[i], batch[i].pause));
+            batch[i].ended(outcome_of(answers[i], batch[i].how->pause));
         else if (thrown)
             batch[i].ended(thrown);
         else
-            batch[i].ended(postpone(batch[i].pause));
+            batch[i].ended(postpone(batch[i].how->pause));
 }
 
 } // namespace posthorn::runtime

@@ -3,6 +3,7 @@
 
 #include <posthorn/environment.hpp>
 #include <posthorn/handler.hpp>
+#include <posthorn/relay.hpp>
 #include <posthorn/transport.hpp>
 
 #include <chrono>
@@ -16,11 +17,9 @@ namespace posthorn::runtime {
 
 /// A message on its way out.
 struct letter {
-    transport_message message;
     delivery_view of;
     any_handler::ended ended;
-    duration pause{};         ///< before it is tried again
-    duration answer_within{}; ///< once it is sent
+    std::shared_ptr<const relay_options> how; ///< shared by all of a rule
 };
 
 /// Publishes what is given to it on a few threads of its own. While the other side is away,

@@ -8,7 +8,7 @@
 
 namespace posthorn {
 
-transport_message to_transport(delivery which)
+transport_message to_transport(const delivery& which)
 {
     const auto id = which.receipt.id;
     // A message that nobody gave a correlation is the first of its own.
@@ -20,10 +20,10 @@ transport_message to_transport(delivery which)
     if (from.sequence.empty())
         from.sequence = "0";
     return {.id = id,
-            .topic = std::move(which.topic),
-            .key = std::move(which.ordering_key),
-            .headers = core::wire_headers(from, id, std::move(which.headers)),
-            .payload = std::move(which.payload)};
+            .topic = which.topic,
+            .key = which.ordering_key,
+            .headers = core::wire_headers(from, id, which.headers),
+            .payload = which.payload};
 }
 
 std::string_view to_string(refusal why) noexcept

@@ -26,17 +26,15 @@ TEST(relay_desks, may_end_on_a_thread_of_their_own)
         delete which;
         told.set_value(std::this_thread::get_id());
     });
-    transport_message order;
-    order.topic = "orders";
+    const auto running = std::make_shared<running_delivery>();
+    running->message.topic = "orders";
     // As a handler's answer holds the worker, and that the desk.
     auto ended = [desk, may_end = let_go.get_future().share()](const any_handler::end&) {
         may_end.wait();
     };
-    desk->send({.message = std::move(order),
-                .of = delivery_view(std::make_shared<running_delivery>()),
+    desk->send({.of = delivery_view(running),
                 .ended = std::move(ended),
-                .pause = {},
-                .answer_within = std::chrono::seconds{30}});
+                .how = std::make_shared<relay_options>()});
     desk.reset();
     let_go.set_value();
     EXPECT_NE(told.get_future().get(), std::this_thread::get_id());
@@ -77,11 +75,9 @@ TEST(relay_desks, give_a_transport_more_and_more_time_to_find_the_other_side)
 {
     std::promise<outcome> told;
     relay_desk desk(std::make_shared<slow_to_find>());
-    desk.send({.message = {},
-               .of = delivery_view(std::make_shared<running_delivery>()),
+    desk.send({.of = delivery_view(std::make_shared<running_delivery>()),
                .ended = [&](const any_handler::end& said) { told.set_value(std::get<0>(said)); },
-               .pause = {},
-               .answer_within = std::chrono::seconds{30}});
+               .how = std::make_shared<relay_options>()});
     auto said = told.get_future();
     ASSERT_EQ(said.wait_for(20s), std::future_status::ready);
     EXPECT_EQ(said.get().verdict, outcome::kind::done);
