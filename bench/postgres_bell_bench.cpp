@@ -39,10 +39,11 @@ class silent_statement {
 public:
     silent_statement()
     {
-        const auto ring = text_.rfind(", (SELECT {p}ring()");
-        if (ring == std::string::npos)
+        constexpr std::string_view look = "{p}somebody_sleeps()";
+        const auto at = text_.find(look);
+        if (at == std::string::npos)
             throw std::logic_error("the enqueue does not look for sleepers");
-        text_.erase(ring);
+        text_.replace(at, look.size(), "false");
     }
 
     [[nodiscard]] ph::contract::named_statement get() const
@@ -50,7 +51,7 @@ public:
         return {.index = 1'000,
                 .name = "insert_silently",
                 .text = text_,
-                .parameters = sql::insert_one_plain::text.parameters - 1};
+                .parameters = sql::insert_one_plain::text.parameters};
     }
 
 private:

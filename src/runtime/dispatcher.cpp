@@ -30,6 +30,10 @@ constexpr duration over_limit_pause = 100ms;
 constexpr duration when_due_elsewhere = 10ms;
 constexpr duration pause_when_due = 500ms;
 
+// How many messages may be handed to a worker that sleeps before it offers places again. A worker
+// that is stopped or cut off keeps so many of them until their lease runs out.
+constexpr std::size_t offers_max = 4;
+
 // How often a worker goes back to claiming singly before it stops suspecting.
 constexpr int quiet_claims_max = 32;
 
@@ -140,6 +144,12 @@ dispatcher::sight dispatcher::look_around()
 run_report dispatcher::run(const stop_request& stop, const run_options& how)
 {
     bell_ = with_->source->make_bell();
+    auto handled = with_->table->handled();
+    offer_ = {.owner = with_->who.token,
+              .worker = with_->who.worker,
+              .lease = with_->options->lease,
+              .topics = std::move(handled.exact),
+              .prefixes = std::move(handled.prefixes)};
     with_->listen(bell_.get());
     std::jthread settling([this] { with_->settling.run(); });
     turn now{.stop = stop, .how = how};
@@ -158,12 +168,14 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
         } catch (...) {
             fatal = std::current_exception();
         }
+        now.over = true;
+        bell_->disarm();
+        (void)take_what_was_handed(now); // and gives it back
         drain(stop);
     }
     with_->held.close();
     settling.join();
     with_->listen(nullptr);
-    bell_->disarm();
     auto report = with_->settling.so_far();
     report.left_running = with_->held.running();
     if (fatal)
@@ -181,8 +193,10 @@ void dispatcher::work(turn& now)
                 (void)with_->source->reap();
             reap_first = false;
             if (with_->source->environment().clock->monotonic() >=
-                now.looked_at + look_when_busy_every)
+                now.looked_at + look_when_busy_every) {
                 (void)look(now);
+                (void)take_what_was_handed(now);
+            }
             now.last = claim_and_dispatch(now, room_now(now));
             now.failures = 0;
             if (now.last != haul::full) {
@@ -193,6 +207,7 @@ void dispatcher::work(turn& now)
                 bell_->ring_others(); // there may be more than this worker can take
             } else if (std::exchange(now.armed, false)) {
                 bell_->disarm(); // whoever enqueues now need not ring
+                (void)take_what_was_handed(now);
             }
         } catch (const std::exception& why) {
             if (is_fatal(why) || (now.how.until_empty && now.failures + 1 >= tries_of_one_pass))
@@ -208,7 +223,7 @@ std::size_t dispatcher::room_now(turn& now)
     const auto& options = *with_->options;
     // One at a time means that the one before is settled, too: else it would be handled again if
     // this one took the process down.
-    if (now.quiet > 0 || options.concurrency == 1)
+    if (one_at_a_time(now))
         return room_for_one(now);
     now.loud_since.reset(); // the next suspect has a right to the same patience
     const auto enough = std::min(options.concurrency, with_->source->batch_max());
@@ -277,6 +292,13 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
         return haul::none;
     }
     const auto brought = claimed.size() == limit ? haul::full : haul::some;
+    now.begun = begin(now, std::move(claimed), asked_at);
+    return now.stopping() ? haul::none : brought;
+}
+
+// Takes a batch in. Returns: how many have begun.
+std::size_t dispatcher::begin(turn& now, batch&& claimed, monotonic_time since)
+{
     std::size_t largest = 0;
     for (const auto& each : claimed.deliveries) {
         largest = std::max(largest, each.payload.size());
@@ -284,16 +306,15 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
     }
     now.largest_payload = std::max(largest, now.largest_payload / 2);
     now.claimed += claimed.size();
-    auto members = with_->held.take(std::move(claimed), asked_at);
+    auto members = with_->held.take(std::move(claimed), since);
     for (const auto& each : members)
         each->store = with_->store_name;
-    if (now.stopping()) { // it was asked to while it claimed: nothing new begins
-        for (const auto& each : members)
-            with_->held.returned(each, {.verdict = outcome::kind::postpone});
-        return haul::none;
-    }
-    now.begun = dispatch(now, std::move(members));
-    return brought;
+    // It was asked to stop meanwhile: nothing new begins.
+    if (!now.stopping())
+        return dispatch(now, std::move(members));
+    for (const auto& each : members)
+        with_->held.returned(each, {.verdict = outcome::kind::postpone});
+    return 0;
 }
 
 // Returns: how many have begun.
@@ -440,9 +461,74 @@ void dispatcher::rest(turn& now)
             at_most = std::min<duration>(at_most, 2ms);
         now.fruitless = 0;
         with_->settling.reap_regularly(everything_paused);
-        if (bell_->wait(at_most))
+        if (sleep(now, at_most))
             return;
     }
+}
+
+// True: claim. What is handed over begins without one.
+bool dispatcher::sleep(turn& now, duration at_most)
+{
+    const auto& clock = *with_->source->environment().clock;
+    const auto until = clock.monotonic() + at_most;
+    for (;;) {
+        offer_places(now);
+        const bool rung = bell_->wait(until - clock.monotonic());
+        if (one_at_a_time(now)) // what it claims now has that place
+            bell_->withdraw();
+        const auto begun = take_what_was_handed(now);
+        if (rung)
+            return true;
+        if (begun == 0)
+            return false;
+        if (clock.monotonic() >= now.looked_at + look_when_busy_every)
+            return true; // for what no bell tells of
+    }
+}
+
+void dispatcher::offer_places(const turn& now)
+{
+    const auto& options = *with_->options;
+    const auto running = with_->held.running();
+    // Those who want so many deliveries and no more, and those with a clock of their own, ask.
+    if (now.how.limit != SIZE_MAX || with_->source->environment().clock->database_time() ||
+        is_paused(pauses_, {}) || running >= options.concurrency ||
+        with_->held.payload_bytes() >= options.payload_bytes_max / 2)
+        return;
+    if (!one_at_a_time(now))
+        bell_->offer(offer_, std::min(options.concurrency - running, offers_max));
+    else if (with_->held.is_empty())
+        bell_->offer(offer_, 1);
+}
+
+// Returns: how many messages have begun.
+std::size_t dispatcher::take_what_was_handed(turn& now)
+{
+    std::size_t begun = 0;
+    for (auto& each : bell_->handed_over([this] { return with_->held.fences(); })) {
+        const auto number = each.messages.fence;
+        if (has_room_for(now, number)) {
+            begun += begin(now, std::move(each.messages), each.since);
+            continue;
+        }
+        // The place was taken meanwhile, or nothing is to begin any more.
+        for (const auto& member : with_->held.take(std::move(each.messages), each.since))
+            with_->held.returned(member, postpone(duration::zero()));
+    }
+    return begun;
+}
+
+bool dispatcher::has_room_for(const turn& now, fence which) const
+{
+    if (now.over)
+        return false;
+    return one_at_a_time(now) ? with_->held.is_alone(which)
+                              : with_->held.running() < with_->options->concurrency;
+}
+
+bool dispatcher::one_at_a_time(const turn& now) const
+{
+    return now.quiet > 0 || with_->options->concurrency == 1;
 }
 
 // The store is away, or refuses for now: wait, longer each time, and try again.

@@ -59,10 +59,16 @@ private:
     std::size_t room_now(turn& now);
     std::size_t room_for_one(turn& now);
     std::vector<std::string> wanted_parked(std::size_t& limit) const;
+    std::size_t begin(turn& now, batch&& claimed, monotonic_time since);
     std::size_t dispatch(turn& now, std::vector<running_ptr> members);
     bool may_run(turn& now, const running_ptr& which, bool alone);
     bool is_suspect(const running_delivery& which) const;
     void rest(turn& now);
+    bool sleep(turn& now, duration at_most);
+    void offer_places(const turn& now);
+    std::size_t take_what_was_handed(turn& now);
+    [[nodiscard]] bool has_room_for(const turn& now, fence which) const;
+    [[nodiscard]] bool one_at_a_time(const turn& now) const;
     contract::outlook look(turn& now);
     void endure(turn& now, const std::exception& why);
     void drain(const stop_request& stop);
@@ -73,6 +79,7 @@ private:
     std::vector<pause_record> pauses_;
     std::set<std::string> parked_; ///< topics of which messages are known to be parked
     std::set<std::string> warned_;
+    contract::place_offer offer_; ///< while it sleeps
 
     const stop_request stop_;
     const run_options always_ = {};

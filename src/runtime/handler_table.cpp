@@ -92,6 +92,19 @@ const route* handler_table::find(std::string_view topic) const
     return nullptr;
 }
 
+handler_table::topics handler_table::handled() const
+{
+    topics result;
+    for (const auto* table : {&exact_, &built_in_})
+        for (const auto& [topic, to] : *table)
+            result.exact.push_back(topic);
+    for (const auto& [prefix, to] : by_prefix_)
+        result.prefixes.push_back(prefix);
+    if (!by_predicate_.empty())
+        result.prefixes.emplace_back();
+    return result;
+}
+
 bool handler_table::empty() const noexcept
 {
     return exact_.empty() && by_prefix_.empty() && by_predicate_.empty();

@@ -43,6 +43,13 @@ public:
     /// Null: nobody handles this topic.
     [[nodiscard]] const route* find(std::string_view topic) const;
 
+    /// Which topics have a handler, as far as that can be said: a predicate might accept any.
+    struct topics {
+        std::vector<std::string> exact;
+        std::vector<std::string> prefixes;
+    };
+    [[nodiscard]] topics handled() const;
+
     [[nodiscard]] bool empty() const noexcept;
 
 private:

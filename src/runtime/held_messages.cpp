@@ -131,6 +131,15 @@ bool held_messages::is_empty() const
     return batches_.empty();
 }
 
+std::vector<fence> held_messages::fences() const
+{
+    const lock guard(mutex_);
+    std::vector<fence> result;
+    for (const auto& [number, each] : batches_)
+        result.push_back(number);
+    return result;
+}
+
 std::size_t held_messages::running() const
 {
     const lock guard(mutex_);

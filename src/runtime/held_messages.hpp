@@ -74,6 +74,9 @@ public:
     /// Whether there is nothing in hand beside this batch, leaving out the same.
     [[nodiscard]] bool is_alone(fence which) const;
 
+    /// The batches of which something is not known to be settled.
+    [[nodiscard]] std::vector<fence> fences() const;
+
     [[nodiscard]] std::size_t running() const;
     [[nodiscard]] std::size_t payload_bytes() const;
 

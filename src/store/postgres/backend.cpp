@@ -211,7 +211,7 @@ std::unique_ptr<contract::bell> backend::make_bell()
 {
     if (doorbell_)
         return std::make_unique<contract::polling_bell>(doorbell_, contract::pace_of_statements);
-    return std::make_unique<listening_bell>(where_to_listen(), options_.environment);
+    return std::make_unique<listening_bell>(where_to_listen(), options_.environment, frontier_);
 }
 
 std::unique_ptr<contract::bell> backend::make_lease_bell(std::string_view name) const

@@ -48,3 +48,44 @@ SELECT n, pg_try_advisory_lock(hashtext(n), 1) FROM unnest(:names::text[]) n
 
 -- name: own_id
 SELECT pg_current_xact_id()::text::bigint
+
+-- Offers: what a sleeper would take without asking, see hand_over() in the migrations. They count while the session holds
+-- a lock that bears its number.
+
+-- name: may_offer
+-- The role's rights may be older than the table.
+SELECT has_table_privilege('{p}offer', 'SELECT') AND has_table_privilege('{p}offer', 'INSERT')
+   AND has_table_privilege('{p}offer', 'DELETE')
+
+-- name: begin_offering
+SELECT pg_try_advisory_lock(hashtext('{p}offer'), pg_backend_pid())
+
+-- name: forget_offers
+-- Of sessions that have ended, ours among them if the server has used our number before.
+DELETE FROM {p}offer WHERE session = pg_backend_pid() OR NOT {p}offers(session)
+
+-- name: make_offers
+INSERT INTO {p}offer (session, owner, worker, lease, topics, prefixes)
+SELECT pg_backend_pid(), :owner::text, w.id, :lease::bigint, :topics::text[], :prefixes::text[]
+  FROM {p}worker w, generate_series(1, :places::bigint)
+ WHERE w.name = :worker::text
+RETURNING id
+
+-- name: withdraw_offers
+-- Waits for those who are taking one, and are about to commit.
+DELETE FROM {p}offer WHERE id = ANY (:ids::bigint[])
+
+-- fragment: handed_message
+SELECT m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers, m.fence, m.started_at,
+       {p}clock(NULL)
+  FROM {p}batch b JOIN {p}message m ON m.seq = b.plain_from AND m.fence = b.fence
+
+-- name: handed_over
+{{handed_message}}
+ WHERE b.fence = ANY (:fences::bigint[]) AND b.owner = :owner::text AND m.state = 3
+
+-- name: unheard_of
+-- What an owner holds and does not know: it was handed over while nobody listened.
+{{handed_message}}
+ WHERE b.owner = :owner::text AND b.open = 1 AND b.plain_to = b.plain_from AND m.state = 3
+   AND b.fence <> ALL (:known::bigint[])

@@ -46,10 +46,11 @@ notification next_notification(const connection& db)
 
 } // namespace
 
-listening_bell::listening_bell(location where, environment world)
+listening_bell::listening_bell(location where, environment world, frontier& front)
     : where_(std::move(where)),
       world_(std::move(world)),
-      waker_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+      waker_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      offers_(world_, front)
 {
     if (waker_ < 0)
         throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -72,17 +73,23 @@ void listening_bell::arm()
         else if (PQconsumeInput(db_->handle()) == 0)
             throw error(error_code::connection_lost, "the connection has ended");
         // What has rung until now, the caller's look will see.
-        while (armed_ && next_notification(*db_) != nullptr) {}
+        if (armed_)
+            (void)read_notes();
     });
+}
+
+// False: not yet; so long it is a clock.
+bool listening_bell::connect()
+{
+    if (!db_ && connecting_.is_time())
+        db_ = std::make_unique<connection>(where_);
+    return db_ != nullptr;
 }
 
 void listening_bell::subscribe()
 {
-    if (!db_) {
-        if (!connecting_.is_time())
-            return; // so long it is a clock
-        db_ = std::make_unique<connection>(where_);
-    }
+    if (!connect())
+        return;
     db_->run(sql::listen::text); // on its own: it counts once it is committed
     armed_ = true;
     for (int entry = 1; entry <= entries_max && !in_bedroom_; ++entry)
@@ -99,6 +106,7 @@ void listening_bell::disarm() noexcept
     if (!armed_)
         return;
     attempt([&] {
+        offers_.withdraw(*db_); // first, so that nothing is handed over unheard
         std::vector<step> steps;
         if (has_bell_)
             steps.push_back({sql::leave_bell::text, nothing});
@@ -124,7 +132,7 @@ bool listening_bell::wait(duration at_most) noexcept
             attempt([&] { subscribe(); });
             return true; // whatever rang meanwhile, nobody heard it
         }
-        if (rung)
+        if (rung || offers_.were_told())
             break;
         switch (rest(std::min(end, next_step()))) {
         case event::woken: return true;
@@ -137,7 +145,7 @@ bool listening_bell::wait(duration at_most) noexcept
             break;
         }
     }
-    return true;
+    return rung;
 }
 
 void listening_bell::wake() noexcept
@@ -154,21 +162,53 @@ void listening_bell::ring_others() noexcept
     });
 }
 
+void listening_bell::offer(const contract::place_offer& terms, std::size_t places) noexcept
+{
+    attempt([&] {
+        if (armed_)
+            offers_.make(*db_, terms, places);
+    });
+}
+
+void listening_bell::withdraw() noexcept
+{
+    attempt([&] {
+        if (armed_)
+            offers_.withdraw(*db_);
+    });
+}
+
+std::vector<contract::handed_batch> listening_bell::handed_over(
+    const std::function<std::vector<fence>()>& held) noexcept
+{
+    std::vector<contract::handed_batch> result;
+    if (offers_.were_told() || offers_.must_ask())
+        attempt([&] {
+            if (connect())
+                result = offers_.take(*db_, held());
+        });
+    return result;
+}
+
 /// Reads what has come. True: the caller should look.
 bool listening_bell::has_rung()
 {
     if (PQconsumeInput(db_->handle()) == 0)
         throw error(error_code::connection_lost, "the connection has ended");
-    bool rung = false;
-    bool offered = false;
+    const auto said = read_notes();
+    return (said.bell_is_free && !has_bell_ && look_after_itself()) || said.rung;
+}
+
+listening_bell::notes listening_bell::read_notes()
+{
+    const auto session = PQbackendPID(db_->handle());
+    notes result;
     while (const auto next = next_notification(*db_)) {
-        if (next->be_pid == PQbackendPID(db_->handle()))
-            continue; // what we told others
-        const bool is_offer = next->extra[0] != '\0';
-        offered = offered || is_offer;
-        rung = rung || !is_offer;
+        if (next->be_pid == session || offers_.hear(next->extra, session))
+            continue; // what we told others, or what is about an offer
+        (next->extra[0] == '\0' ? result.rung : result.bell_is_free) = true;
     }
-    return (offered && !has_bell_ && look_after_itself()) || rung;
+    return result;
 }
 
 /// What a sleeper does between rings. True: the caller should look.
@@ -260,6 +300,7 @@ void listening_bell::lose(const char* why) noexcept
     db_.reset();
     armed_ = has_bell_ = in_bedroom_ = false;
     running_.clear();
+    offers_.lose();
     connecting_.failed(world_);
     if (!std::exchange(lost_, true))
         say(log_level::warning, "the bell has no connection, and looks from time to time: ", why);

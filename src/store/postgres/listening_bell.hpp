@@ -4,6 +4,8 @@
 
 #include "store/contract/bell.hpp"
 #include "store/postgres/connection.hpp"
+#include "store/postgres/frontier.hpp"
+#include "store/postgres/offers.hpp"
 #include "store/postgres/reconnection.hpp"
 #include <posthorn/environment.hpp>
 
@@ -22,7 +24,8 @@ namespace posthorn::postgres {
 /// the sleeper's look finds its message; or it is noted, and the sleeper looks again when it ends.
 class listening_bell final : public contract::bell {
 public:
-    listening_bell(location where, environment world);
+    /// Lifetime: `front` outlives it.
+    listening_bell(location where, environment world, frontier& front);
     listening_bell(const listening_bell&) = delete;
     listening_bell& operator=(const listening_bell&) = delete;
     ~listening_bell() override;
@@ -32,15 +35,26 @@ public:
     bool wait(duration at_most) noexcept override;
     void wake() noexcept override;
     void ring_others() noexcept override;
+    void offer(const contract::place_offer& terms, std::size_t places) noexcept override;
+    void withdraw() noexcept override;
+    std::vector<contract::handed_batch> handed_over(
+        const std::function<std::vector<fence>()>& held) noexcept override;
 
 private:
     using clock = std::chrono::steady_clock; // these waits are about threads, not about messages
 
     enum class event { time, input, woken };
 
+    struct notes {
+        bool rung = false;
+        bool bell_is_free = false; ///< whoever held it has got up
+    };
+
+    bool connect();
     void subscribe();
     bool look_after_itself();
     bool has_rung();
+    notes read_notes();
     [[nodiscard]] clock::time_point next_step() const;
     [[nodiscard]] event rest(clock::time_point until) const noexcept;
     bool take_bell();
@@ -65,6 +79,8 @@ private:
     clock::duration running_pause_{};
     clock::time_point running_check_; ///< when to look at them again
     clock::time_point routine_check_;
+
+    offers offers_;
 
     bool lost_ = false; ///< and said so
     reconnection connecting_;

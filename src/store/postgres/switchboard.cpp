@@ -1,6 +1,7 @@
 // Listening for many on one socket.
 #include "store/postgres/switchboard.hpp"
 
+#include "store/postgres/offers.hpp"
 #include "store/postgres/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -403,7 +404,7 @@ void switchboard::hear()
             continue; // what we told others
         if (next->extra[0] == '\0')
             rung.insert(next->relname);
-        else
+        else if (!offers::is_about_one(next->extra))
             offered = true; // somebody else lets go of a bell
     }
     for (const auto& channel : rung)

@@ -354,9 +354,8 @@ TEST_F(postgres_bell, behind_a_pooler_it_looks_instead)
     expect_notifications(0);
 }
 
-// A bell wakes all who sleep, so the wrong one may come first. It puts the message aside, and the
-// right one must not sleep on until it looks by itself.
-// Proves: OUT-15
+// What cannot be handed over wakes all who sleep, so the wrong one may come first. It puts the
+// message aside, and the right one must not sleep on until it looks by itself. Proves: OUT-15
 TEST_F(postgres_bell, who_parks_a_message_wakes_the_worker_that_handles_it)
 {
     const worker_options sleepy{.look_at_least_every = very_long};
@@ -372,7 +371,7 @@ TEST_F(postgres_bell, who_parks_a_message_wakes_the_worker_that_handles_it)
 
     std::uint64_t parked = 0;
     for (int number = 1; number <= 40 || (parked == 0 && number <= 400); ++number) {
-        enqueue_by_sql();
+        enqueue_by_sql("'orders', priority => 1");
         const auto begun = std::chrono::steady_clock::now();
         wait_until([&] { return handled == number; });
         ASSERT_EQ(handled, number);

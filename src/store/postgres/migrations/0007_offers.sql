@@ -1,0 +1,168 @@
+-- Messages that are handed over. A worker that sleeps leaves *offers*: places that are free. A transaction that enqueues
+-- one plain message while somebody sleeps gives it to such a place at its commit: the commit that brings the message also
+-- claims and starts it, and the worker hears of it by the notification that would have woken it anyway.
+
+-- A row is one place. They are lost when the server crashes; so are the connections of those who made them.
+CREATE UNLOGGED TABLE {p}offer (
+    id       bigint  PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    session  integer NOT NULL,
+    owner    text    NOT NULL,
+    worker   integer NOT NULL,
+    lease    bigint  NOT NULL,
+    topics   text[]  NOT NULL,
+    prefixes text[]  NOT NULL
+);
+
+-- Whether the server's process of this number has offers that count: while it lives, it holds a lock.
+CREATE FUNCTION {p}offers(session integer) RETURNS boolean LANGUAGE sql VOLATILE AS
+$$ SELECT CASE WHEN pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtext('{p}offer'), session)
+               THEN NOT pg_catalog.pg_advisory_unlock_shared(pg_catalog.hashtext('{p}offer'), session)
+               ELSE true END $$;
+
+-- The look of ring(), without the notification.
+CREATE FUNCTION {p}somebody_sleeps() RETURNS boolean LANGUAGE sql VOLATILE AS
+$$ SELECT CASE WHEN pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtext('{p}bell'), 1)
+               THEN NOT pg_catalog.pg_advisory_unlock_shared(pg_catalog.hashtext('{p}bell'), 1)
+               ELSE true END $$;
+
+-- At the commit of whoever enqueued while somebody slept. It must never make that transaction fail or wait: offers are
+-- only looked for in a view of the database that is as new as the statement, and those that others are about to take are
+-- passed over. The newest offers come first, and only some of them are looked at, so that dead rows, which an old view
+-- of the database keeps, are not walked past again and again. Without an offer it rings.
+CREATE FUNCTION {p}hand_over() RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    told text;
+BEGIN
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        WITH taken AS (
+            DELETE FROM {p}offer
+             WHERE id = (SELECT o.id FROM {p}offer o
+                          WHERE o.id > (SELECT last_value - 64 FROM {p}offer_id_seq)
+                            AND (NEW.topic = ANY (o.topics)
+                                 OR EXISTS (SELECT FROM unnest(o.prefixes) AS u (prefix) WHERE starts_with(NEW.topic, u.prefix)))
+                            AND EXISTS (SELECT FROM {p}message m WHERE m.seq = NEW.seq AND m.state = 0 AND m.place = 0)
+                            AND {p}offers(o.session)
+                          ORDER BY o.id DESC LIMIT 1 FOR UPDATE OF o SKIP LOCKED)
+            RETURNING id, session, owner, worker, lease),
+        noted AS (
+            INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
+            SELECT nextval('{p}fence_seq'), t.owner, c.now, c.now + t.lease, 1, NEW.seq, NEW.seq, '{}'
+              FROM taken t, (SELECT {p}clock(NULL) AS now OFFSET 0) c
+            RETURNING fence, claimed_at)
+        UPDATE {p}message m SET fence = n.fence, started_at = n.claimed_at, attempts = 1, state = 3, worker = t.worker
+          FROM taken t, noted n
+         WHERE m.seq = NEW.seq
+        RETURNING format('for %s %s %s', t.session, n.fence, t.id) INTO told;
+    END IF;
+    PERFORM pg_notify('{p}bell', coalesce(told, ''));
+    RETURN NULL;
+END
+$body$;
+
+CREATE CONSTRAINT TRIGGER hand_over AFTER INSERT ON {p}message DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.worker = -1) EXECUTE FUNCTION {p}hand_over();
+
+-- The contract for every other language, as before; a plain message is marked while somebody sleeps.
+CREATE OR REPLACE FUNCTION {p}enqueue(
+    topic            text,
+    payload          bytea   DEFAULT '',
+    ordering_key     text    DEFAULT NULL,
+    priority         integer DEFAULT 0,
+    delay_ms         bigint  DEFAULT 0,
+    expires_after_ms bigint  DEFAULT NULL,
+    dedup_key        text    DEFAULT NULL,
+    dedup_window_ms  bigint  DEFAULT 86400000,
+    correlation_id   text    DEFAULT NULL,
+    causation_id     text    DEFAULT NULL,
+    headers          jsonb   DEFAULT NULL,
+    id               uuid    DEFAULT NULL,
+    ring             boolean DEFAULT true
+) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$body$
+#variable_conflict use_variable
+DECLARE
+    span_max CONSTANT bigint := 3155760000000;  -- a hundred years in milliseconds
+    now_us   CONSTANT bigint := {p}clock(NULL);
+    new_seq  bigint;
+    new_id   uuid;
+    known    uuid;
+    is_plain boolean;
+BEGIN
+    IF topic IS NULL OR octet_length(topic) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION 'posthorn: topic must be text of 1 to 255 bytes';
+    ELSIF octet_length(payload) > 1048576 THEN
+        RAISE EXCEPTION 'posthorn: payload must be at most 1048576 bytes';
+    ELSIF octet_length(ordering_key) > 255 THEN
+        RAISE EXCEPTION 'posthorn: ordering_key must be text of at most 255 bytes';
+    ELSIF octet_length(dedup_key) > 255 THEN
+        RAISE EXCEPTION 'posthorn: dedup_key must be text of at most 255 bytes';
+    ELSIF octet_length(correlation_id) > 255 THEN
+        RAISE EXCEPTION 'posthorn: correlation_id must be text of at most 255 bytes';
+    ELSIF octet_length(causation_id) > 255 THEN
+        RAISE EXCEPTION 'posthorn: causation_id must be text of at most 255 bytes';
+    ELSIF priority NOT BETWEEN -100 AND 100 THEN
+        RAISE EXCEPTION 'posthorn: priority must be a whole number from -100 to 100';
+    ELSIF delay_ms > span_max THEN
+        RAISE EXCEPTION 'posthorn: delay_ms must be a whole number and at most a hundred years';
+    ELSIF expires_after_ms > span_max OR expires_after_ms <= greatest(coalesce(delay_ms, 0), 0) THEN
+        RAISE EXCEPTION 'posthorn: expires_after_ms must be positive, longer than delay_ms and at most a hundred years';
+    ELSIF dedup_window_ms NOT BETWEEN 1 AND span_max THEN
+        RAISE EXCEPTION 'posthorn: dedup_window_ms must be positive and at most a hundred years';
+    ELSIF jsonb_typeof(headers) <> 'object' THEN
+        RAISE EXCEPTION 'posthorn: headers must be a JSON object';
+    ELSIF 1 + (SELECT coalesce(sum(octet_length(to_json(h.name)::text) + octet_length(h.value::text) + 2), 1)
+                 FROM jsonb_each(headers) AS h (name, value)) > 65536 THEN
+        RAISE EXCEPTION 'posthorn: headers must be at most 65536 bytes';
+    ELSIF EXISTS (SELECT FROM jsonb_each(headers) AS h(name, value)
+                   WHERE jsonb_typeof(h.value) <> 'string' OR h.name = '' OR h.name ILIKE 'posthorn-%'
+                      OR h.name ~ '[\x01-\x1f\x7f]' OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]') THEN
+        RAISE EXCEPTION 'posthorn: headers must be strings without control characters, their names not empty and not starting with posthorn-';
+    ELSIF id = '00000000-0000-0000-0000-000000000000' THEN
+        RAISE EXCEPTION 'posthorn: id must be a UUID, and not all zero';
+    END IF;
+
+    new_seq := {p}next_number();
+    new_id := coalesce(id, {p}numbered_id(
+        lpad(to_hex(now_us / 1000), 12, '0')
+        || '7' || substr(md5(random()::text || clock_timestamp()::text || pg_backend_pid()::text), 1, 3)
+        || substr('89ab', 1 + floor(random() * 4)::integer, 1) || substr(replace(gen_random_uuid()::text, '-', ''), 1, 5),
+        new_seq));
+
+    IF nullif(dedup_key, '') IS NOT NULL THEN
+        INSERT INTO {p}dedup AS d (topic, dedup_key, id, seq, expires_at)
+        VALUES (topic, dedup_key, new_id, new_seq, now_us + coalesce(dedup_window_ms, 86400000) * 1000)
+            ON CONFLICT ON CONSTRAINT dedup_pkey
+            DO UPDATE SET id = excluded.id, seq = excluded.seq, expires_at = excluded.expires_at
+             WHERE d.expires_at <= now_us;
+        IF NOT FOUND THEN
+            SELECT d.id INTO known FROM {p}dedup d WHERE d.topic = enqueue.topic AND d.dedup_key = enqueue.dedup_key;
+            RETURN known;
+        END IF;
+    END IF;
+
+    IF id IS NOT NULL AND EXISTS (SELECT FROM {p}message m
+                                   WHERE m.seq = ('x' || right(replace(id::text, '-', ''), 10))::bit(40)::bigint AND m.id = enqueue.id) THEN
+        RAISE EXCEPTION 'posthorn: a message with this id exists already' USING ERRCODE = 'unique_violation';
+    END IF;
+
+    is_plain := coalesce(ordering_key, '') = '' AND coalesce(priority, 0) = 0 AND coalesce(delay_ms, 0) <= 0
+                AND expires_after_ms IS NULL;
+    BEGIN
+        INSERT INTO {p}message (seq, created_at, due_at, place, worker, id, own_id, priority, expires_at, topic, ordering_key,
+                                correlation_id, causation_id, headers, payload)
+        VALUES (new_seq, now_us, now_us + greatest(coalesce(delay_ms, 0), 0) * 1000,
+                CASE WHEN is_plain THEN 0 WHEN coalesce(ordering_key, '') <> '' THEN 3 WHEN delay_ms > 0 THEN 2 ELSE 1 END,
+                CASE WHEN is_plain AND coalesce(ring, true) AND {p}somebody_sleeps() THEN -1 ELSE 0 END,
+                new_id, id IS NOT NULL, coalesce(priority, 0), coalesce(now_us + expires_after_ms * 1000, 0), topic,
+                coalesce(ordering_key, ''), coalesce(correlation_id, ''), coalesce(causation_id, ''),
+                coalesce(nullif(headers::text, '{}'), ''), coalesce(payload, ''));
+    EXCEPTION WHEN unique_violation THEN
+        RAISE EXCEPTION 'posthorn: a message with this id exists already' USING ERRCODE = 'unique_violation';
+    END;
+    IF NOT is_plain AND coalesce(ring, true) THEN
+        PERFORM {p}ring();
+    END IF;
+    RETURN new_id;
+END
+$body$;
