@@ -4,6 +4,7 @@
 #include "transport/envelope.hpp"
 #include "transport/nats/catching_up.hpp"
 #include "transport/nats/link.hpp"
+#include "transport/nats/reply_subject.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/nats.hpp>
 
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -29,7 +29,8 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds pull_for = 20s; // then the server says that nothing came
+// Then the server says that nothing came.
+constexpr std::chrono::nanoseconds pull_for = catching_up::request_time_max;
 constexpr std::chrono::nanoseconds heartbeat = 2s; // and so often that it still knows of it
 constexpr auto silence_max = 3 * heartbeat;        // after which it does not
 constexpr auto rest_without_consumer = 1s;
@@ -389,6 +390,14 @@ private:
         elsewhere_ = pending - std::min(pending, tickets_.size() + waiting_.size());
         if (!how_.in_order)
             elsewhere_ = 0;
+        else if (number_in(consumer, "num_waiting") > 0 &&
+                 others_.must_wait_for_requests(steady_clock::now())) {
+            complain("somebody else asks for its messages; that is waited for, so that nothing "
+                     "overtakes what goes there",
+                     log_level::info);
+            look_again(rest_for_others);
+            return;
+        }
         switch (others_.next(steady_clock::now(), elsewhere_, their_time)) {
         case catching_up::step::rest:
             complain(fmt::format("{} messages are in other hands; they are waited for, so that "
@@ -453,33 +462,6 @@ private:
     {
         if (log_)
             log_(level, fmt::format("{}: {}", name_, what));
-    }
-
-    // $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.…, or with a domain and an account before them.
-    static std::string_view part_of(std::string_view reply, std::size_t which)
-    {
-        std::vector<std::string_view> parts;
-        for (std::size_t from = 0; from <= reply.size();) {
-            const auto end = std::min(reply.find('.', from), reply.size());
-            parts.push_back(reply.substr(from, end - from));
-            from = end + 1;
-        }
-        const std::size_t at = which + (parts.size() >= 12 ? 2 : 0);
-        return parts.size() > at ? parts[at] : std::string_view{};
-    }
-
-    static std::string_view place_in(std::string_view reply) { return part_of(reply, 5); }
-    static std::uint64_t sequence_in(std::string_view reply) { return as_number(place_in(reply)); }
-    static std::uint64_t delivery_in(std::string_view reply)
-    {
-        return as_number(part_of(reply, 4));
-    }
-
-    static std::uint64_t as_number(std::string_view digits)
-    {
-        std::uint64_t result = 0;
-        std::from_chars(digits.data(), digits.data() + digits.size(), result);
-        return result;
     }
 
     [[nodiscard]] std::string place_in_stream(std::string_view reply) const
