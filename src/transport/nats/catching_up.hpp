@@ -9,10 +9,26 @@
 
 #include <posthorn/environment.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <set>
 
 namespace posthorn::transports {
+
+/// How many messages we do not have, out of `pending` that a consumer has handed out up to the
+/// place `delivered` in its stream, and that nobody has acknowledged. Ours are at these places;
+/// those further on are not among the pending: they came after the count, or the server has
+/// forgotten them.
+[[nodiscard]] inline std::size_t in_other_hands(std::size_t pending, std::uint64_t delivered,
+                                                const std::set<std::uint64_t>& ours)
+{
+    const auto known =
+        static_cast<std::size_t>(std::distance(ours.begin(), ours.upper_bound(delivered)));
+    return pending - std::min(pending, known);
+}
 
 class catching_up {
 public:

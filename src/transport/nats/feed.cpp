@@ -19,6 +19,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -160,7 +161,7 @@ private:
         if (connection_ == nullptr || now < ask_again_at_)
             return;
         if (asked_ && phase_ == phase::gathering)
-            end_request();
+            give_up_gathering();
         else if (asked_)
             begin_again(); // nobody says that the consumer of a request has gone
         if (phase_ == phase::meeting) {
@@ -182,6 +183,13 @@ private:
         }
         wanted["batch"] = left_;
         request("CONSUMER.MSG.NEXT", fmt::format("p{}", pull_), wanted.dump());
+    }
+
+    // Nobody has said that there was no more to gather.
+    void give_up_gathering()
+    {
+        phase_ = phase::meeting;
+        asked_ = false;
     }
 
     // What was on its way may be lost.
@@ -354,7 +362,7 @@ private:
             saw_new_ = true; // there is nothing left
             end_request();
         } else {
-            phase_ = phase::meeting;
+            begin_again();
             complain(std::string(why));
             look_again(rest_without_consumer);
         }
@@ -387,7 +395,8 @@ private:
         if (const auto most = number_in(config, "max_batch"); most > 0)
             batch_max_ = static_cast<std::size_t>(most);
         put_in_order();
-        elsewhere_ = pending - std::min(pending, tickets_.size() + waiting_.size());
+        elsewhere_ = in_other_hands(
+            pending, number_in(object_in(consumer, "delivered"), "stream_seq"), ours());
         if (!how_.in_order)
             elsewhere_ = 0;
         else if (number_in(consumer, "num_waiting") > 0 &&
@@ -417,6 +426,20 @@ private:
             look_again({});
             break;
         }
+    }
+
+    // The places of what we have and nobody has heard about. What came again after its answer is
+    // not pending any more, or will not be when the answer has arrived.
+    [[nodiscard]] std::set<std::uint64_t> ours() const
+    {
+        std::set<std::uint64_t> result;
+        for (const auto& [ticket, reply] : tickets_)
+            result.insert(sequence_in(reply));
+        for (const auto& [reply, message] : waiting_)
+            result.insert(sequence_in(reply));
+        for (const auto& each : unsure_)
+            result.erase(sequence_in(each.reply));
+        return result;
     }
 
     void end_request()

@@ -100,5 +100,18 @@ TEST(catching_up_with_others, does_not_wait_for_ever_for_requests_of_somebody_wh
     EXPECT_TRUE(others.must_wait_for_requests(start + 61s)) << "of our own, on another connection";
 }
 
+TEST(messages_in_other_hands, are_those_that_are_pending_and_not_ours)
+{
+    EXPECT_EQ(in_other_hands(5, 20, {}), 5U);
+    EXPECT_EQ(in_other_hands(5, 20, {18, 20}), 3U);
+    EXPECT_EQ(in_other_hands(2, 20, {17, 18, 20}), 0U) << "an answer has arrived meanwhile";
+}
+
+TEST(messages_in_other_hands, are_not_made_up_for_by_what_came_after_the_count)
+{
+    EXPECT_EQ(in_other_hands(3, 20, {21, 22, 23}), 3U);
+    EXPECT_EQ(in_other_hands(3, 20, {20, 21, 22, 23}), 2U);
+}
+
 } // namespace
 } // namespace posthorn::transports
