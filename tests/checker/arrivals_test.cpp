@@ -282,6 +282,19 @@ TEST_F(checker_arrivals, what_was_sent_must_arrive)
     expect_broken("I20", "what 'shop' calls '1' was sent, and has not arrived in time");
 }
 
+TEST_F(checker_arrivals, what_a_dead_feed_had_in_hand_must_arrive_all_the_same)
+{
+    run.sent(1);
+    run.fed(1, "batch");
+    run.killed("feed");
+    run.tell(stop_event{});
+    expect_clean();
+    run.pass(2min);
+    expect_broken("I20", "what 'shop' calls '1' was sent, and has not arrived in time");
+    run.bounds.done_forgotten = true; // it may have been stored, and be done
+    expect_clean();
+}
+
 TEST_F(checker_arrivals, what_was_stored_must_end)
 {
     run.stored(1);
