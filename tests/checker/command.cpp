@@ -67,7 +67,8 @@ history read_told(const request& what)
 {
     auto told = read_history(what.histories);
     if (std::ranges::none_of(told.events, [](const auto& each) {
-            return std::holds_alternative<enqueue_event>(each.what);
+            return std::holds_alternative<enqueue_event>(each.what) ||
+                   std::holds_alternative<feed_event>(each.what);
         }))
         throw error(error_code::invalid_argument,
                     "the history tells of no enqueued message: there is nothing to judge");

@@ -2,6 +2,7 @@
 // time.
 #include "checker/dossier.hpp"
 
+#include "checker/arrivals.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -20,7 +21,14 @@ public:
         std::visit([&](const auto& what) { add(which, what); }, which.what);
     }
 
-    void add(const message_record& row) { story_of(row.id).rows.push_back(row); }
+    void add(const message_record& row)
+    {
+        story_of(row.id).rows.push_back(row);
+        if (const auto from = origin_of(row))
+            arrival_of(*from).messages.push_back(row.id);
+    }
+
+    void add_effect(const inbound& of) { ++arrival_of(of).effects; }
 
 private:
     template <typename What>
@@ -36,6 +44,21 @@ private:
         return story;
     }
 
+    arrival_story& arrival_of(const inbound& from)
+    {
+        auto& story = into_.arrivals[{from.source, from.id}];
+        story.from = from;
+        return story;
+    }
+
+    void add(const event& which, const feed_event& what)
+    {
+        arrival_of(what.from).deliveries.push_back(note(which, what));
+    }
+    void add(const event& which, const send_event& what)
+    {
+        arrival_of(what.from).sendings.push_back(note(which, what));
+    }
     void add(const event& which, const enqueue_event& what)
     {
         story_of(what.id).enqueues.push_back(note(which, what));
@@ -142,6 +165,10 @@ dossier compile(const history& told, const final_state& found, const bounds& all
         work.add(each);
     for (const auto& each : found.messages)
         work.add(each);
+    result.knows_effects = found.effects.has_value();
+    for (const auto& each : found.effects.value_or(std::vector<inbound>{}))
+        work.add_effect(each);
+    tell_who_stored(result);
     for (auto& [id, story] : result.stories)
         sort(story);
     return result;

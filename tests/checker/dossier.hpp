@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace posthorn::checker {
@@ -42,8 +43,19 @@ struct message_story {
     [[nodiscard]] const message_record* row() const;
 };
 
+/// One message from outside: who sent it, who stored it, and what became of it.
+struct arrival_story {
+    inbound from;
+    std::vector<noted<send_event>> sendings;
+    std::vector<noted<feed_event>> deliveries; ///< by time: the first ones may have stored it
+    std::vector<message_id> messages;          ///< of the tables, by position: one, if all is well
+    std::size_t effects = 0;                   ///< that were found
+};
+
 struct dossier {
     std::map<message_id, message_story> stories;
+    std::map<std::pair<std::string, std::string>, arrival_story> arrivals; ///< by source and id
+    bool knows_effects = false;
     std::map<std::string, noted<transaction_event>> transactions;
     std::vector<noted<fault_event>> faults;
     std::optional<timestamp> stopped_at;

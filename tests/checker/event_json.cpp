@@ -102,6 +102,22 @@ struct line_writer {
         put(into, "expires_at", what.expires_at);
     }
 
+    void operator()(const feed_event& what) const
+    {
+        into["event"] = "fed";
+        name(what.from);
+        into["topic"] = what.topic;
+        into["transaction"] = what.transaction;
+        put(into, "key", what.key);
+    }
+
+    void operator()(const send_event& what) const
+    {
+        into["event"] = "sent";
+        name(what.from);
+        put(into, "key", what.key);
+    }
+
     void operator()(const transaction_event& what) const
     {
         into["event"] = word_of(transaction_words, what.end);
@@ -150,6 +166,12 @@ struct line_writer {
         into["event"] = kind;
         into["id"] = to_string(id);
     }
+
+    void name(const inbound& from) const
+    {
+        into["source"] = from.source;
+        into["source_id"] = from.id;
+    }
 };
 
 happening read_enqueue(json_fields& from)
@@ -160,6 +182,24 @@ happening read_enqueue(json_fields& from)
                          .due_at = from.optional_time("due_at"),
                          .expires_at = from.optional_time("expires_at"),
                          .transaction = from.text("transaction")};
+}
+
+inbound read_name(json_fields& from)
+{
+    return {.source = from.text("source"), .id = from.text("source_id")};
+}
+
+happening read_feed(json_fields& from)
+{
+    return feed_event{.from = read_name(from),
+                      .topic = from.text("topic"),
+                      .key = from.text_or_empty("key"),
+                      .transaction = from.text("transaction")};
+}
+
+happening read_send(json_fields& from)
+{
+    return send_event{.from = read_name(from), .key = from.text_or_empty("key")};
 }
 
 happening read_transaction(json_fields& from)
@@ -227,9 +267,9 @@ const std::map<std::string_view, line_reader>& readers()
 {
     static const auto all = [] {
         std::map<std::string_view, line_reader> result{
-            {"enqueued", &read_enqueue}, {"started", &read_start},    {"settled", &read_settle},
-            {"cancel", &read_cancel},    {"redriven", &read_redrive}, {"purged", &read_purge},
-            {"stop", &read_stop},
+            {"enqueued", &read_enqueue}, {"fed", &read_feed},       {"sent", &read_send},
+            {"started", &read_start},    {"settled", &read_settle}, {"cancel", &read_cancel},
+            {"redriven", &read_redrive}, {"purged", &read_purge},   {"stop", &read_stop},
         };
         for (const auto& [value, text] : transaction_words)
             result.emplace(text, &read_transaction);

@@ -4,6 +4,7 @@
 
 #include <posthorn/delivery.hpp>
 #include <posthorn/id.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/time.hpp>
 
@@ -23,6 +24,22 @@ struct enqueue_event {
     std::optional<timestamp> due_at = {};     ///< it is due at this time or later
     std::optional<timestamp> expires_at = {}; ///< it expires at this time or earlier
     std::string transaction;                  ///< a token, unique in the whole history
+};
+
+/// A message from outside was handed to a transaction, which has not ended yet. If it was known
+/// already, this changes nothing.
+struct feed_event {
+    inbound from;
+    std::string topic; ///< its sender's
+    std::string key = {};
+    std::string transaction; ///< a token, unique in the whole history
+};
+
+/// Its sender has committed to a message, which must now arrive: after what the same writer sent
+/// before with the same key.
+struct send_event {
+    inbound from;
+    std::string key = {};
 };
 
 enum class transaction_end { committed, rolled_back, unknown };
@@ -80,8 +97,9 @@ struct fault_event {
 /// From now on there are no more faults.
 struct stop_event {};
 
-using happening = std::variant<enqueue_event, transaction_event, start_event, settle_event,
-                               cancel_event, redrive_event, purge_event, fault_event, stop_event>;
+using happening =
+    std::variant<enqueue_event, feed_event, send_event, transaction_event, start_event,
+                 settle_event, cancel_event, redrive_event, purge_event, fault_event, stop_event>;
 
 /// When something happened, and who says so. The store did it between `asked_at` and `at`.
 struct moment {

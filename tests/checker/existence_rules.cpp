@@ -1,4 +1,5 @@
 // What exists, what may be missing, and whether an end stays an end: I1, I2 and I3.
+#include "checker/arrivals.hpp"
 #include "checker/rules.hpp"
 
 #include <algorithm>
@@ -96,6 +97,7 @@ verdict check_existence(const dossier& all)
                       "does not exist though its transaction committed");
         check_transactions(all, story, result);
     }
+    check_arrivals(all, result);
     return result;
 }
 

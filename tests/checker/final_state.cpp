@@ -29,6 +29,10 @@ json to_json_line(const message_record& what)
               {"redrives", what.redrives}};
     put(line, "key", what.ordering_key);
     put(line, "finished_at", what.finished_at);
+    if (const auto from = origin_of(what)) {
+        line["source"] = from->source;
+        line["source_id"] = from->id;
+    }
     if (what.blocks_key)
         line["blocks_key"] = true;
     return line;
@@ -56,11 +60,31 @@ message_record parse_record(json_fields from)
     result.attempts = static_cast<int>(from.integer("attempts"));
     result.redrives = static_cast<int>(from.integer_or_zero("redrives"));
     result.blocks_key = from.flag("blocks_key");
+    if (from.has("source")) {
+        result.headers.emplace(inbox_source_header, from.text("source"));
+        result.headers.emplace(inbox_id_header, from.text("source_id"));
+    }
+    from.finish();
+    return result;
+}
+
+inbound parse_effect(json_fields from)
+{
+    inbound result{.source = from.text("source"), .id = from.text("effect_of")};
     from.finish();
     return result;
 }
 
 } // namespace
+
+std::optional<inbound> origin_of(const message_record& row)
+{
+    const auto source = row.headers.find(std::string(inbox_source_header));
+    const auto id = row.headers.find(std::string(inbox_id_header));
+    if (source == row.headers.end() || id == row.headers.end())
+        return std::nullopt;
+    return inbound{.source = source->second, .id = id->second};
+}
 
 final_state read_final(store& where)
 {
@@ -84,7 +108,11 @@ final_state read_final(const std::filesystem::path& dump)
         auto from = json_fields::parse(line);
         if (std::exchange(first, false)) {
             result.read_at = from.time("read_at");
+            if (from.flag("with_effects"))
+                result.effects.emplace();
             from.finish();
+        } else if (result.effects && from.has("effect_of")) {
+            result.effects->push_back(parse_effect(std::move(from)));
         } else {
             result.messages.push_back(parse_record(std::move(from)));
         }
@@ -98,9 +126,14 @@ final_state read_final(const std::filesystem::path& dump)
 void write_final(const final_state& what, const std::filesystem::path& dump)
 {
     std::ofstream into(dump, std::ios::binary);
-    into << json{{"read_at", to_json_time(what.read_at)}}.dump() << '\n';
+    json first{{"read_at", to_json_time(what.read_at)}};
+    if (what.effects)
+        first["with_effects"] = true;
+    into << first.dump() << '\n';
     for (const auto& each : what.messages)
         into << to_json_line(each).dump() << '\n';
+    for (const auto& each : what.effects.value_or(std::vector<inbound>{}))
+        into << json{{"source", each.source}, {"effect_of", each.id}}.dump() << '\n';
     into.close();
     if (!into)
         throw error(error_code::unavailable, fmt::format("{} cannot be written", dump.string()));

@@ -18,7 +18,7 @@ namespace posthorn::checker {
 
 history_writer::history_writer(const std::filesystem::path& file, std::string by,
                                std::shared_ptr<const clock> clock)
-    : file_(open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
+    : file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
       by_(std::move(by)),
       clock_(std::move(clock))
 {

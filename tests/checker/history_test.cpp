@@ -45,6 +45,11 @@ TEST_F(checker_history, every_kind_of_event_comes_back_as_it_was_written)
                       .due_at = clock->now() + 1s,
                       .expires_at = clock->now() + 2s,
                       .transaction = "t"},
+        feed_event{.from = {.source = "shop", .id = "4711"},
+                   .topic = "orders",
+                   .key = "key",
+                   .transaction = "w"},
+        send_event{.from = {.source = "shop", .id = "4711"}, .key = "key"},
         transaction_event{"t", transaction_end::committed},
         transaction_event{"u", transaction_end::rolled_back},
         transaction_event{"v", transaction_end::unknown},
@@ -82,8 +87,8 @@ TEST_F(checker_history, every_kind_of_event_comes_back_as_it_was_written)
         EXPECT_EQ(back.events[i].what.index(), all[i].index());
     EXPECT_EQ(std::get<enqueue_event>(back.events[0].what).expires_at,
               std::get<enqueue_event>(all[0]).expires_at);
-    EXPECT_EQ(std::get<settle_event>(back.events[6].what).answer, std::nullopt);
-    EXPECT_EQ(std::get<fault_event>(back.events[14].what).shift, -3s);
+    EXPECT_EQ(std::get<settle_event>(back.events[8].what).answer, std::nullopt);
+    EXPECT_EQ(std::get<fault_event>(back.events[16].what).shift, -3s);
 }
 
 TEST_F(checker_history, many_threads_may_write_one_file)

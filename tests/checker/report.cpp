@@ -21,6 +21,9 @@ tally count(const dossier& all, std::size_t torn_lines)
             static_cast<std::size_t>(std::ranges::count_if(story.settlements, unanswered) +
                                      std::ranges::count_if(story.cancels, unanswered));
     }
+    result.arrivals = all.arrivals.size();
+    for (const auto& [name, arrival] : all.arrivals)
+        result.effects += arrival.effects;
     for (const auto& [token, end] : all.transactions)
         result.faults += end.what.end == transaction_end::unknown ? 1 : 0;
     return result;
@@ -70,6 +73,9 @@ std::string to_text(const judgement& what)
                         spoken_count(seen.starts, "start"), spoken_count(seen.faults, "fault"),
                         spoken_count(what.checks(), "check"),
                         spoken_count(violations.size(), "violation"));
+    if (seen.arrivals > 0)
+        text += fmt::format(" ({} from outside, {})", seen.arrivals,
+                            spoken_count(seen.effects, "effect"));
     if (seen.torn_lines > 0)
         text += fmt::format(" ({})", spoken_count(seen.torn_lines, "torn line"));
     return text + "\n";
@@ -81,6 +87,8 @@ std::string to_json_text(const judgement& what)
                           {"starts", what.looked_at.starts},
                           {"faults", what.looked_at.faults},
                           {"torn_lines", what.looked_at.torn_lines},
+                          {"arrivals", what.looked_at.arrivals},
+                          {"effects", what.looked_at.effects},
                           {"checks", what.checks()},
                           {"promises", nlohmann::json::object()},
                           {"violations", nlohmann::json::array()}};

@@ -15,6 +15,8 @@ struct tally {
     std::size_t starts = 0;
     std::size_t faults = 0; ///< faults told, and answers that never came
     std::size_t torn_lines = 0;
+    std::size_t arrivals = 0; ///< messages from outside
+    std::size_t effects = 0;  ///< of those, that were found
 };
 
 struct judgement {

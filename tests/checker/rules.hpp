@@ -37,6 +37,19 @@ public:
                              fmt::format(text, std::forward<Values>(values)...))});
     }
 
+    /// The same about a message from outside, which need not be in the tables.
+    template <typename... Values>
+    void expect(bool holds, const arrival_story& story, fmt::format_string<Values...> text,
+                Values&&... values)
+    {
+        ++checks_;
+        if (!holds)
+            violations_.push_back(
+                {promise_, story.messages.empty() ? message_id{} : story.messages.front(),
+                 fmt::format("{}: what '{}' calls '{}' {}", promise_, story.from.source,
+                             story.from.id, fmt::format(text, std::forward<Values>(values)...))});
+    }
+
     /// Counts something that cannot be judged from what is known.
     void leave_open() { ++open_; }
 
@@ -64,6 +77,8 @@ private:
 [[nodiscard]] verdict check_attempts(const dossier& all);
 /// I6: each further start has a reason: a retry, a redrive, or a fault.
 [[nodiscard]] verdict check_repeats(const dossier& all);
+/// I7: what comes from outside has one effect, however often it comes.
+[[nodiscard]] verdict check_effects(const dossier& all);
 /// I8: within a key nothing starts before what was committed earlier has ended.
 [[nodiscard]] verdict check_order(const dossier& all);
 /// I17: nothing starts before it is due or after it has expired.

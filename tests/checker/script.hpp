@@ -58,6 +58,40 @@ public:
         ended(number, transaction_end::committed);
     }
 
+    /// The name that message number n has where it comes from.
+    [[nodiscard]] static inbound outside(int number)
+    {
+        return {.source = "shop", .id = std::to_string(number)};
+    }
+
+    void sent(int number, const std::string& key = "")
+    {
+        tell(send_event{.from = outside(number), .key = key}, "sender");
+    }
+
+    /// Brought by a feed, in a transaction that has not ended.
+    void fed(int number, const std::string& transaction, const std::string& key = "",
+             const std::string& by = "feed")
+    {
+        tell(
+            feed_event{
+                .from = outside(number), .topic = "orders", .key = key, .transaction = transaction},
+            by);
+    }
+
+    void ended(const std::string& transaction, transaction_end end)
+    {
+        tell(transaction_event{.transaction = transaction, .end = end}, "feed");
+    }
+
+    /// Brought in a transaction of its own, which committed.
+    void stored(int number, const std::string& key = "")
+    {
+        const auto transaction = "batch " + std::to_string(told.events.size());
+        fed(number, transaction, key);
+        ended(transaction, transaction_end::committed);
+    }
+
     void started(int number, int fence, const std::string& by = "worker")
     {
         tell(start_event{.id = id(number), .fence = posthorn::fence{fence}}, by);
@@ -103,6 +137,25 @@ public:
                 result.ordering_key = what->key;
         }
         return found.messages.emplace_back(std::move(result));
+    }
+
+    /// The row of a message that came from outside under the name of that number.
+    message_record& row_of(int named, int number, message_state state, const std::string& key = "")
+    {
+        auto& result = row(number, state);
+        result.topic = inbox_topic("orders");
+        result.ordering_key = key;
+        result.headers = {{std::string(inbox_source_header), outside(named).source},
+                          {std::string(inbox_id_header), outside(named).id}};
+        return result;
+    }
+
+    /// The application's tables hold an effect of each of these, and of nothing else.
+    void effects(const std::vector<int>& of)
+    {
+        found.effects.emplace();
+        for (const int each : of)
+            found.effects->push_back(outside(each));
     }
 
     [[nodiscard]] judgement judged()

@@ -1,7 +1,9 @@
 // When messages may start, and when they must have ended: I8, I17, I18 and I20.
+#include "checker/arrivals.hpp"
 #include "checker/rules.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace posthorn::checker {
 namespace {
@@ -97,6 +99,46 @@ void check_within_transactions(const dossier& all, members of_key, verdict& resu
         auto*& before = last[each.enqueue->what.transaction];
         check_waits_for(all, each, before, result);
         before = later_end(before, each);
+    }
+}
+
+// What one writer sent with one key, in the order of sending.
+struct sent_member {
+    member arrived;
+    std::size_t sequence;
+};
+
+using way = std::tuple<std::string, std::string, std::string>; // writer, source and key
+
+std::map<way, std::vector<sent_member>> members_by_way(const dossier& all)
+{
+    std::map<way, std::vector<sent_member>> result;
+    for (const auto& [name, arrival] : all.arrivals)
+        for (const auto& sent : arrival.sendings) {
+            if (sent.what.key.empty() || arrival.messages.empty())
+                continue;
+            const auto& story = all.stories.at(arrival.messages.front());
+            const auto* enqueue = likely_enqueue(all, story);
+            if (enqueue != nullptr)
+                result[{sent.by, name.first, sent.what.key}].push_back(
+                    {.arrived = {.story = &story,
+                                 .enqueue = enqueue,
+                                 .committed_at = {},
+                                 .ends_from = earliest_end(story)},
+                     .sequence = sent.sequence});
+        }
+    for (auto& [of, members] : result)
+        std::ranges::sort(members, {}, &sent_member::sequence);
+    return result;
+}
+
+// The order of sending is that of handling, whoever carried them and however often.
+void check_as_sent(const dossier& all, const std::vector<sent_member>& of_key, verdict& result)
+{
+    const member* last = nullptr;
+    for (const auto& each : of_key) {
+        check_waits_for(all, each.arrived, last, result);
+        last = later_end(last, each.arrived);
     }
 }
 
@@ -212,6 +254,8 @@ void check_settled(const dossier& all, const message_story& story, timestamp fro
 verdict check_order(const dossier& all)
 {
     verdict result("I8");
+    for (const auto& [way, of_key] : members_by_way(all))
+        check_as_sent(all, of_key, result);
     for (const auto& [key, of_key] : members_by_key(all)) {
         check_across_transactions(all, of_key, result);
         check_within_transactions(all, of_key, result);
@@ -265,14 +309,15 @@ verdict check_settling(const dossier& all)
         if (enqueue != nullptr && story.row() != nullptr)
             check_settled(all, story, ready_from(all, story, *enqueue, waiting), waiting, result);
     }
+    check_arriving(all, result);
     return result;
 }
 
 std::vector<verdict> check_all(const dossier& all)
 {
     return {check_existence(all), check_loss(all),    check_finality(all), check_fences(all),
-            check_attempts(all),  check_repeats(all), check_order(all),    check_times(all),
-            check_cancels(all),   check_settling(all)};
+            check_attempts(all),  check_repeats(all), check_effects(all),  check_order(all),
+            check_times(all),     check_cancels(all), check_settling(all)};
 }
 
 } // namespace posthorn::checker

@@ -10,14 +10,13 @@
 #include <sqlite3.h>
 
 #include <memory>
-#include <optional>
 #include <stdexcept>
 
 namespace posthorn::torture {
 namespace {
 
-// The first column of the first row, if there is one.
-using answer = std::optional<std::int64_t>;
+// The first column of each row.
+using answer = std::vector<std::string>;
 
 answer run(sqlite3* db, const std::string& sql)
 {
@@ -25,10 +24,13 @@ answer run(sqlite3* db, const std::string& sql)
     if (sqlite3_prepare_v2(db, sql.c_str(), -1, &raw, nullptr) != SQLITE_OK)
         throw std::runtime_error(sqlite3_errmsg(db));
     const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> prepared(raw, &sqlite3_finalize);
-    const int code = sqlite3_step(raw);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
+    answer result;
+    int code = sqlite3_step(raw);
+    for (; code == SQLITE_ROW; code = sqlite3_step(raw))
+        result.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(raw, 0)));
+    if (code != SQLITE_DONE)
         throw std::runtime_error(sqlite3_errmsg(db));
-    return code == SQLITE_ROW ? answer{sqlite3_column_int64(raw, 0)} : std::nullopt;
+    return result;
 }
 
 answer run(PGconn* db, const std::string& sql)
@@ -37,8 +39,10 @@ answer run(PGconn* db, const std::string& sql)
     const auto status = PQresultStatus(result.get());
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
         throw std::runtime_error(PQerrorMessage(db));
-    return PQntuples(result.get()) > 0 ? answer{std::stoll(PQgetvalue(result.get(), 0, 0))}
-                                       : std::nullopt;
+    answer texts;
+    for (int row = 0; row < PQntuples(result.get()); ++row)
+        texts.emplace_back(PQgetvalue(result.get(), row, 0));
+    return texts;
 }
 
 answer run(MYSQL* db, const std::string& sql)
@@ -47,8 +51,11 @@ answer run(MYSQL* db, const std::string& sql)
         throw std::runtime_error(mysql_error(db));
     const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> result(mysql_store_result(db),
                                                                   &mysql_free_result);
-    auto* const row = result ? mysql_fetch_row(result.get()) : nullptr;
-    return row != nullptr ? answer{std::stoll(row[0])} : std::nullopt;
+    answer texts;
+    if (result)
+        while (auto* const row = mysql_fetch_row(result.get()))
+            texts.emplace_back(row[0]);
+    return texts;
 }
 
 answer run_in(transaction& tx, std::string_view url, const std::string& sql)
@@ -67,9 +74,14 @@ void execute_in(transaction& tx, std::string_view url, const std::string& sql)
     (void)run_in(tx, url, sql);
 }
 
+std::vector<std::string> texts_in(transaction& tx, std::string_view url, const std::string& sql)
+{
+    return run_in(tx, url, sql);
+}
+
 std::int64_t count_in(transaction& tx, std::string_view url, const std::string& sql)
 {
-    return run_in(tx, url, sql).value();
+    return std::stoll(run_in(tx, url, sql).at(0));
 }
 
 } // namespace posthorn::torture

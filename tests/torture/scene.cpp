@@ -210,14 +210,30 @@ std::vector<settled_as> scene::answers_to(const std::string& name) const
     return result;
 }
 
-judgement scene::judged(const bounds& allowed) const
+history scene::told_by_all() const
 {
     std::vector<std::filesystem::path> files;
     for (const auto& each : std::filesystem::directory_iterator(folder_.file("")))
         if (each.path().extension() == ".jsonl")
             files.push_back(each.path());
+    return told(files);
+}
+
+judgement scene::judged(const bounds& allowed) const
+{
     auto where = *store_;
-    return judge(told(files), read_final(where), allowed);
+    return judge(told_by_all(), read_final(where), allowed);
+}
+
+judgement scene::judged(const bounds& allowed, const std::string& source) const
+{
+    auto where = *store_;
+    auto found = read_final(where);
+    found.effects.emplace();
+    auto tx = where.begin();
+    for (const auto& each : texts_in(tx, url_, "SELECT message FROM " + effects_))
+        found.effects->push_back({.source = source, .id = each});
+    return judge(told_by_all(), found, allowed);
 }
 
 std::string scene::select_effects(const std::string& of) const

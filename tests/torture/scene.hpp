@@ -108,6 +108,10 @@ public:
 
     [[nodiscard]] checker::judgement judged(const checker::bounds& allowed) const;
 
+    /// The same with the effects, which all are of messages from this source.
+    [[nodiscard]] checker::judgement judged(const checker::bounds& allowed,
+                                            const std::string& source) const;
+
     /// How often handlers of the message have left their row.
     [[nodiscard]] std::int64_t effects_of(message_id id) { return effects_named(to_string(id)); }
 
@@ -126,6 +130,7 @@ private:
                       const std::vector<std::string>& options);
     void expect_good_end(const std::string& name, duration within);
     [[nodiscard]] static checker::history told(const std::vector<std::filesystem::path>& files);
+    [[nodiscard]] checker::history told_by_all() const;
     void create_effects();
     [[nodiscard]] std::string select_effects(const std::string& of) const;
 

@@ -24,6 +24,7 @@
 #include "torture/outsiders.hpp"
 #include "torture/producer.hpp"
 #include "torture/storyteller.hpp"
+#include "torture/talking_feed.hpp"
 #include <posthorn/posthorn.hpp>
 #include <posthorn/relay.hpp>
 
@@ -123,7 +124,7 @@ public:
                     {.timeout = 200ms, .abandon_after = 200ms});
         what_.broken == "apart" ? register_apart(with) : register_effects(with);
         with.handle(inbox_topic("effect"), [this](transactional_delivery<>& d) {
-            write(d.tx(), d.payload()); // which is what the sender calls it
+            write(d.tx(), d.headers().at(std::string(inbox_id_header)));
             rest(5ms);
         });
     }
@@ -277,7 +278,9 @@ int feed_one(const request& what)
     const stop_on_signals stop;
     const auto world = talkative();
     const auto from = way_from(what.between, world);
-    feed_inbox(open(what.url, {.environment = world}), *from,
+    const checker::history_writer notes(what.history, what.name, world.clock);
+    talking_feed told(*from, outside_source, what.name, notes);
+    feed_inbox(open(what.url, {.environment = world}), told,
                {.source = outside_source, .batch = 10}, stop.request().drain);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "transport/envelope.hpp"
 #include "transport/nats/catching_up.hpp"
 #include "transport/nats/link.hpp"
+#include "transport/nats/reply_subject.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/nats.hpp>
 
@@ -12,13 +13,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,8 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds pull_for = 20s; // then the server says that nothing came
+// Then the server says that nothing came.
+constexpr std::chrono::nanoseconds pull_for = catching_up::request_time_max;
 constexpr std::chrono::nanoseconds heartbeat = 2s; // and so often that it still knows of it
 constexpr auto silence_max = 3 * heartbeat;        // after which it does not
 constexpr auto rest_without_consumer = 1s;
@@ -159,7 +161,7 @@ private:
         if (connection_ == nullptr || now < ask_again_at_)
             return;
         if (asked_ && phase_ == phase::gathering)
-            end_request();
+            give_up_gathering();
         else if (asked_)
             begin_again(); // nobody says that the consumer of a request has gone
         if (phase_ == phase::meeting) {
@@ -181,6 +183,13 @@ private:
         }
         wanted["batch"] = left_;
         request("CONSUMER.MSG.NEXT", fmt::format("p{}", pull_), wanted.dump());
+    }
+
+    // Nobody has said that there was no more to gather.
+    void give_up_gathering()
+    {
+        phase_ = phase::meeting;
+        asked_ = false;
     }
 
     // What was on its way may be lost.
@@ -353,7 +362,7 @@ private:
             saw_new_ = true; // there is nothing left
             end_request();
         } else {
-            phase_ = phase::meeting;
+            begin_again();
             complain(std::string(why));
             look_again(rest_without_consumer);
         }
@@ -386,9 +395,18 @@ private:
         if (const auto most = number_in(config, "max_batch"); most > 0)
             batch_max_ = static_cast<std::size_t>(most);
         put_in_order();
-        elsewhere_ = pending - std::min(pending, tickets_.size() + waiting_.size());
+        elsewhere_ = in_other_hands(
+            pending, number_in(object_in(consumer, "delivered"), "stream_seq"), ours());
         if (!how_.in_order)
             elsewhere_ = 0;
+        else if (number_in(consumer, "num_waiting") > 0 &&
+                 others_.must_wait_for_requests(steady_clock::now())) {
+            complain("somebody else asks for its messages; that is waited for, so that nothing "
+                     "overtakes what goes there",
+                     log_level::info);
+            look_again(rest_for_others);
+            return;
+        }
         switch (others_.next(steady_clock::now(), elsewhere_, their_time)) {
         case catching_up::step::rest:
             complain(fmt::format("{} messages are in other hands; they are waited for, so that "
@@ -408,6 +426,20 @@ private:
             look_again({});
             break;
         }
+    }
+
+    // The places of what we have and nobody has heard about. What came again after its answer is
+    // not pending any more, or will not be when the answer has arrived.
+    [[nodiscard]] std::set<std::uint64_t> ours() const
+    {
+        std::set<std::uint64_t> result;
+        for (const auto& [ticket, reply] : tickets_)
+            result.insert(sequence_in(reply));
+        for (const auto& [reply, message] : waiting_)
+            result.insert(sequence_in(reply));
+        for (const auto& each : unsure_)
+            result.erase(sequence_in(each.reply));
+        return result;
     }
 
     void end_request()
@@ -453,33 +485,6 @@ private:
     {
         if (log_)
             log_(level, fmt::format("{}: {}", name_, what));
-    }
-
-    // $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.…, or with a domain and an account before them.
-    static std::string_view part_of(std::string_view reply, std::size_t which)
-    {
-        std::vector<std::string_view> parts;
-        for (std::size_t from = 0; from <= reply.size();) {
-            const auto end = std::min(reply.find('.', from), reply.size());
-            parts.push_back(reply.substr(from, end - from));
-            from = end + 1;
-        }
-        const std::size_t at = which + (parts.size() >= 12 ? 2 : 0);
-        return parts.size() > at ? parts[at] : std::string_view{};
-    }
-
-    static std::string_view place_in(std::string_view reply) { return part_of(reply, 5); }
-    static std::uint64_t sequence_in(std::string_view reply) { return as_number(place_in(reply)); }
-    static std::uint64_t delivery_in(std::string_view reply)
-    {
-        return as_number(part_of(reply, 4));
-    }
-
-    static std::uint64_t as_number(std::string_view digits)
-    {
-        std::uint64_t result = 0;
-        std::from_chars(digits.data(), digits.data() + digits.size(), result);
-        return result;
     }
 
     [[nodiscard]] std::string place_in_stream(std::string_view reply) const

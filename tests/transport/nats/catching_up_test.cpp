@@ -75,5 +75,43 @@ TEST(catching_up_with_others, gathers_early_again_what_was_given_back)
     EXPECT_EQ(others.next(start + 11s, 1, their_time), step::gather);
 }
 
+TEST(catching_up_with_others, waits_while_a_request_of_somebody_gone_may_take_something)
+{
+    catching_up others;
+    others.begin(start, false);
+    EXPECT_TRUE(others.must_wait_for_requests(start));
+    EXPECT_TRUE(others.must_wait_for_requests(start + 10s));
+    // It took one with it at the last moment, whose time counts from there.
+    EXPECT_EQ(others.next(start + 11s, 1, their_time), step::gather);
+    others.gathered();
+    EXPECT_EQ(others.next(start + 40s, 1, their_time), step::rest);
+    EXPECT_EQ(others.next(start + 41s, 1, their_time), step::gather);
+    others.gathered();
+    EXPECT_EQ(others.next(start + 41s, 1, their_time), step::read);
+}
+
+TEST(catching_up_with_others, does_not_wait_for_ever_for_requests_of_somebody_who_lives)
+{
+    catching_up others;
+    others.begin(start, false);
+    EXPECT_TRUE(others.must_wait_for_requests(start + catching_up::request_time_max));
+    EXPECT_FALSE(others.must_wait_for_requests(start + catching_up::request_time_max + 1s));
+    others.begin(start + 60s, true);
+    EXPECT_TRUE(others.must_wait_for_requests(start + 61s)) << "of our own, on another connection";
+}
+
+TEST(messages_in_other_hands, are_those_that_are_pending_and_not_ours)
+{
+    EXPECT_EQ(in_other_hands(5, 20, {}), 5U);
+    EXPECT_EQ(in_other_hands(5, 20, {18, 20}), 3U);
+    EXPECT_EQ(in_other_hands(2, 20, {17, 18, 20}), 0U) << "an answer has arrived meanwhile";
+}
+
+TEST(messages_in_other_hands, are_not_made_up_for_by_what_came_after_the_count)
+{
+    EXPECT_EQ(in_other_hands(3, 20, {21, 22, 23}), 3U);
+    EXPECT_EQ(in_other_hands(3, 20, {20, 21, 22, 23}), 2U);
+}
+
 } // namespace
 } // namespace posthorn::transports

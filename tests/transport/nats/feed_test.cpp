@@ -136,6 +136,31 @@ TEST_F(nats_feed_of, nothing_overtakes_what_a_dead_process_had_in_hand)
 }
 
 // Proves: INB-05
+TEST_F(nats_feed_of, nothing_overtakes_what_goes_to_somebody_of_whose_end_the_server_does_not_know)
+{
+    test::tcp_gate gate("127.0.0.1", shared_nats_port());
+    const auto dead = open(1s, gate.port());
+    ASSERT_TRUE(comes_true([&] {
+        EXPECT_TRUE(dead->receive(10, {.until = in_time(20ms)}).empty());
+        return server_.requests_at(stream_, "billing") == 1;
+    }));
+    gate.stall(true); // from here on nothing reaches it, and its request stands
+    const auto other = open(1s);
+    std::jthread publisher([&](const std::stop_token& over) {
+        EXPECT_TRUE(comes_true([&] {
+            return over.stop_requested() ||
+                   lines_.text().find("somebody else asks") != std::string::npos ||
+                   server_.requests_at(stream_, "billing") > 1;
+        }));
+        for (const auto* each : {"1", "2", "3", "4"})
+            publish(each);
+        gate.refuse(true);
+        gate.cut();
+    });
+    EXPECT_THAT(payloads_of(take_from(*other, 4)), ElementsAre("1", "2", "3", "4"));
+}
+
+// Proves: INB-05
 TEST_F(nats_feed_of, a_consumer_may_hand_out_only_a_few_at_a_time)
 {
     server_.set_consumer(stream_, "billing", 1s, 2);

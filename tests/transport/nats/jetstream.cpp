@@ -219,6 +219,17 @@ std::uint64_t jetstream::unacknowledged(const std::string& stream, const std::st
     return result;
 }
 
+std::uint64_t jetstream::requests_at(const std::string& stream, const std::string& consumer)
+{
+    jsConsumerInfo* info = nullptr;
+    if (js_GetConsumerInfo(&info, state_->context, stream.c_str(), consumer.c_str(), nullptr,
+                           nullptr) != NATS_OK)
+        return 0; // it has not been made yet
+    const auto result = static_cast<std::uint64_t>(info->NumWaiting);
+    jsConsumerInfo_Destroy(info);
+    return result;
+}
+
 std::uint64_t jetstream::acknowledged_up_to(const std::string& stream, const std::string& consumer)
 {
     jsConsumerInfo* info = nullptr;

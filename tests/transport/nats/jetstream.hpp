@@ -61,6 +61,8 @@ public:
     /// How many messages a consumer has handed over that are not acknowledged.
     [[nodiscard]] std::uint64_t unacknowledged(const std::string& stream,
                                                const std::string& consumer);
+    /// How many requests for its messages stand; none if there is no such consumer.
+    [[nodiscard]] std::uint64_t requests_at(const std::string& stream, const std::string& consumer);
     /// All up to there are acknowledged or given up.
     [[nodiscard]] std::uint64_t acknowledged_up_to(const std::string& stream,
                                                    const std::string& consumer);

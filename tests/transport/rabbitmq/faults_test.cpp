@@ -341,6 +341,26 @@ TEST_F(rabbitmq_faults, one_that_is_sent_alone_and_gets_no_answer_lets_the_next_
     expect_accepted(std::move(patient));
 }
 
+// Proves: TRN-02
+TEST_F(rabbitmq_faults, one_whose_time_ends_while_its_channel_is_replaced_is_told_what_is_missing)
+{
+    const scripted_broker broker;
+    const auto way = open(broker);
+    auto refused = publish(way, 1, 5s, "full");
+    auto peer = broker.accept();
+    peer.greet();
+    peer.open_channels();
+    peer.expect(AMQP_BASIC_PUBLISH_METHOD);
+    peer.say({nack_frame(1)});
+    EXPECT_EQ(refused.get().at(0).why, refusal::rejected);
+    time->advance(2s);
+    auto waiting = publish(way, 1, 300ms, "full");
+    peer.expect(AMQP_CHANNEL_CLOSE_METHOD); // and the broker does not say that it is closed
+    const auto answer = waiting.get().at(0);
+    EXPECT_EQ(answer.why, refusal::unavailable);
+    EXPECT_EQ(answer.detail, "the broker has not closed the channel that is to be replaced");
+}
+
 // -------------------------------------------------------------------------------------- the feed
 
 void begin_deliveries(scripted_peer& peer)

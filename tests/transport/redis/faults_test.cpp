@@ -1,4 +1,5 @@
 // What Redis alone can do to a message: permissions, other types, replicas, crashes.
+#include "gate/socket.hpp"
 #include "gate/tcp_gate.hpp"
 #include "transport/feed_steps.hpp"
 #include "transport/load.hpp"
@@ -10,6 +11,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <array>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
 
 namespace posthorn::transports {
 namespace {
@@ -23,6 +29,50 @@ using kind = publish_answer::kind;
 std::string at_port(std::uint16_t port, const std::string& user = {})
 {
     return fmt::format("redis://{}127.0.0.1:{}", user.empty() ? "" : user + "@", port);
+}
+
+/// Takes one client, and says each of these after it has said the word before it.
+void play(const test::socket& listener,
+          const std::vector<std::pair<std::string, std::string>>& lines)
+{
+    const auto has_something = [](const test::socket& which) {
+        pollfd watched{which.number(), POLLIN, 0};
+        return ::poll(&watched, 1, 10'000) == 1;
+    };
+    if (!has_something(listener))
+        return;
+    const auto client = test::accepted_socket(listener).value();
+    std::string heard;
+    for (const auto& [word, reply] : lines) {
+        std::array<char, 4'096> some{};
+        while (heard.find(word) == std::string::npos && has_something(client)) {
+            const auto got = ::recv(client.number(), some.data(), some.size(), 0);
+            if (got <= 0)
+                return;
+            heard.append(some.data(), static_cast<std::size_t>(got));
+        }
+        heard.clear();
+        EXPECT_EQ(::send(client.number(), reply.data(), reply.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(reply.size()));
+    }
+    while (has_something(client)) // until it has heard enough
+        if (std::array<char, 1> end{}; ::recv(client.number(), end.data(), end.size(), 0) <= 0)
+            return;
+}
+
+// Proves: TRN-01
+TEST(redis_transport, a_server_that_replies_to_what_nobody_has_asked_is_left)
+{
+    const auto listener = test::listening_socket(0);
+    std::jthread server([&] {
+        play(listener, {{"PING", "+OK\r\n+PONG\r\n"}, {"XADD", "-OOM not now\r\n-OOM again\r\n"}});
+    });
+    lines_seen lines;
+    const auto redis = open_redis({.url = at_port(test::port_of(listener))}, lines.surroundings());
+    const auto what = numbered_message("orders", 1);
+    const auto answer = redis->publish({&what, 1}, {.until = in_time(5s)}).at(0);
+    EXPECT_EQ(answer.verdict, kind::refused) << answer.detail;
+    EXPECT_THAT(lines.text(), HasSubstr("it replied to what nobody has asked"));
 }
 
 // Proves: TRN-01
