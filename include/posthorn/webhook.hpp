@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,11 @@ struct webhook_options {
     duration retry_after_max = std::chrono::hours{1}; ///< more is not believed
 
     std::size_t payload_bytes_max = std::size_t{1} << 20U;
+
+    /// Told when an endpoint (`scheme://host:port`) begins to be left alone for its failures, and
+    /// when that is over: it has answered, nothing was sent there for an hour, or the transport
+    /// ends. Called on the thread that sends: it has to be quick, and must not throw.
+    std::function<void(const std::string& endpoint, bool is_left)> on_endpoint = {};
 };
 
 /// Connects to nobody before there is something to send.

@@ -127,7 +127,7 @@ exit_status relay(const relay_request& what, output& to)
     worker relaying(
         provider_of(what.which, world),
         {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen, secrets)});
-    const auto target = opener(world);
+    const auto target = opener(world, {});
     for (const auto& each : what.patterns)
         relaying.handle(each, relay_to(target, rules));
     screen->log(fmt::format("relaying to {}", printable(target->name())));
