@@ -5,8 +5,9 @@
 //     worker.handle("orders.*", ph::relay_to(hooks));
 //
 // A message's destination is a URL and wins over `url`. What the URL's owner answers decides: 2xx
-// is accepted, what says "not now" comes again, and the rest is refused for good. Redirects are not
-// followed. Addresses that are not public are refused, see docs/decisions/0020.
+// is accepted, what says "not now" comes again, 410 is the end, and every other no is a failure
+// that the retry policy bounds. Redirects are not followed. Addresses that are not public are
+// refused, see docs/decisions/0020.
 #pragma once
 
 #include <posthorn/environment.hpp>
