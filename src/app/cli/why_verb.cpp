@@ -3,6 +3,8 @@
 #include "app/cli/join_view.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
+#include "store/contract/job_book.hpp"
+#include "store/contract/session.hpp"
 #include "store/contract/url.hpp"
 #include <posthorn/dead_letters.hpp>
 #include <posthorn/error.hpp>
@@ -34,6 +36,13 @@ struct circumstances {
     timestamp now;
     std::vector<pause_record> pauses;
 };
+
+// The database's: by its clock messages are due and leases end, whatever this machine's says.
+timestamp time_in(store& where)
+{
+    auto view = where.read();
+    return view.session().jobs().jobs().now();
+}
 
 // Words as one would type them.
 std::string typed(std::string_view word)
@@ -280,7 +289,7 @@ exit_status why(const message_request& what, output& to)
     const auto found = find_message(where, what.id);
     const circumstances around{.where = where,
                                .url = typed(contract::without_password(what.url)),
-                               .now = where.environment().clock->now(),
+                               .now = time_in(where),
                                .pauses = list_pauses(where)};
     if (!found)
         if (const auto join = find_join(where, join_id{what.id.value()}))
