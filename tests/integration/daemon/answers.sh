@@ -41,6 +41,16 @@ on = "out"
 to = "partner"
 destination = "http://127.0.0.1:$sink/{header.status}"
 pause = "20ms"
+[[relays]]
+on = "later"
+to = "partner"
+destination = "http://127.0.0.1:$sink/{header.status}"
+pause = "1h"
+[transports.away]
+url = "amqp://127.0.0.1:1"
+[[relays]]
+on = "kept"
+to = "away"
 END
 start
 # dies STATUS ATTEMPTS WHY: a message that is answered so is dead after so many.
@@ -55,6 +65,20 @@ dies 410 1 unroutable
 for each in 302 308 400 401 403 404 405 413 415 422 431; do
     dies $each 3 declined
 done
+
+# What waits for another system says so: put off, or kept by whoever will send it.
+because() {
+    expect 0 why "$url" "$id" --json
+    [[ $(json_value reason) == "$1" ]]
+}
+enqueue --topic later --payload '{}' --header status=503
+until_true because postponed
+out_has 'had it and has put it off, at no cost'
+expect 0 message "$url" "$id" --json
+[[ $(json_value attempts) == 0 && $(json_value errors) == 0 ]] || fail "that is no failure"
+enqueue --topic kept --payload '{}'
+until_true because started
+out_matches 'has started it \(attempt 1, [^)]*\); its lease ends in '
 
 # Broken or busy, for longer than all attempts would last: it waits, and has lost none.
 declare -A waiting
