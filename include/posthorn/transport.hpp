@@ -37,6 +37,7 @@ enum class refusal {
     too_large,   ///< more than this transport carries
     malformed,   ///< it cannot be expressed here, such as a header that the protocol forbids
     denied,      ///< we are not allowed to send it there
+    declined,    ///< whoever got it does not want it like this, until people change something
     rejected,    ///< whoever got it said no; it may say yes another time
     held_back,   ///< not sent, because an earlier one of its key was not accepted
     busy,        ///< the other side asked us to slow down
@@ -73,8 +74,9 @@ struct publish_answer {
 [[nodiscard]] std::string_view to_string(publish_answer::kind verdict) noexcept;
 
 /// What an answer means for the outbox's message: accepted is done, and what is refused for good
-/// is dead with its reason. All else comes back after `pause` and costs no attempt: that the other
-/// side is away is not the message's fault.
+/// is dead with its reason. One that was declined has failed, and the retry policy decides. All
+/// else comes back after `pause` and costs no attempt: that the other side is away is not the
+/// message's fault.
 [[nodiscard]] outcome outcome_of(const publish_answer& answer, duration pause);
 
 /// What a transport can do and promise.

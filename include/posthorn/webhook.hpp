@@ -5,8 +5,9 @@
 //     worker.handle("orders.*", ph::relay_to(hooks));
 //
 // A message's destination is a URL and wins over `url`. What the URL's owner answers decides: 2xx
-// is accepted, what says "not now" comes again, and the rest is refused for good. Redirects are not
-// followed. Addresses that are not public are refused, see docs/decisions/0020.
+// is accepted, what says "not now" comes again, 410 is the end, and every other no is a failure
+// that the retry policy bounds. Redirects are not followed. Addresses that are not public are
+// refused, see docs/decisions/0020.
 #pragma once
 
 #include <posthorn/environment.hpp>
@@ -16,6 +17,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +60,11 @@ struct webhook_options {
     duration retry_after_max = std::chrono::hours{1}; ///< more is not believed
 
     std::size_t payload_bytes_max = std::size_t{1} << 20U;
+
+    /// Told when an endpoint (`scheme://host:port`) begins to be left alone for its failures, and
+    /// when that is over: it has answered, nothing was sent there for an hour, or the transport
+    /// ends. Called on the thread that sends: it has to be quick, and must not throw.
+    std::function<void(const std::string& endpoint, bool is_left)> on_endpoint = {};
 };
 
 /// Connects to nobody before there is something to send.

@@ -14,9 +14,14 @@
 
 namespace posthorn::daemon {
 
+/// Told which of a transport's endpoints begin and cease to be left alone for their failures, if it
+/// has several.
+using endpoint_listener = std::function<void(const std::string& endpoint, bool is_left)>;
+
 /// Opens what was described. Throws: `error` with `invalid_argument` for options that make no
 /// sense.
-using transport_opener = std::function<std::shared_ptr<transport>(const environment&)>;
+using transport_opener = std::function<std::shared_ptr<transport>(
+    const environment&, const endpoint_listener& on_endpoint)>;
 using feed_opener = std::function<std::unique_ptr<feed>(const environment&)>;
 
 /// Reads the keys that belong to the scheme of a URL, which stands under `url_key`. What is wrong

@@ -33,11 +33,14 @@ void bounded_threads::end()
         each.join();
 }
 
-bool bounded_threads::wait_for_a_free_one()
+bounded_threads::found bounded_threads::wait_for_a_free_one(duration within)
 {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !taking_ || (busy_ < count_ && !next_); });
-    return taking_;
+    const bool is_over =
+        changed_.wait_for(lock, within, [this] { return !taking_ || (busy_ < count_ && !next_); });
+    if (!taking_)
+        return found::over;
+    return is_over ? found::one : found::none;
 }
 
 void bounded_threads::run(std::function<void()> task)

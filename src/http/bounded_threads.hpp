@@ -20,8 +20,12 @@ public:
     bounded_threads& operator=(const bounded_threads&) = delete;
     ~bounded_threads(); ///< waits for what runs
 
-    /// Returns: whether there is one; false: `take_no_more` was called.
-    [[nodiscard]] bool wait_for_a_free_one();
+    enum class found {
+        one,
+        none, ///< within the time
+        over, ///< `take_no_more` was called
+    };
+    [[nodiscard]] found wait_for_a_free_one(duration within);
 
     /// Requires: one is free, and there is one caller. `task` must not throw.
     void run(std::function<void()> task);

@@ -1,8 +1,10 @@
-// One thread accepts, and only when there is a thread to serve whom it accepts. Of the HTTP library
-// we use what reads and answers a request; its own loop ends for good when accepting fails once.
+// One thread accepts, and only when there is a thread to serve whom it accepts. If somebody waits
+// for one, it sends those away who keep threads without a word. Of the HTTP library we use what
+// reads and answers a request; its own loop ends for good when accepting fails once.
 #include "http/server.hpp"
 
 #include "http/bounded_threads.hpp"
+#include "http/idle_connections.hpp"
 #include "http/latch.hpp"
 #include "http/listening_socket.hpp"
 #include "http/request_stream.hpp"
@@ -87,6 +89,7 @@ public:
     latch no_more;     ///< nobody is accepted
     latch interrupted; ///< nobody is waited for
     std::atomic<bool> listening = false;
+    idle_connections idle;
     std::optional<bounded_threads> threads; // after what they use
     std::thread accepting;
 
@@ -97,7 +100,10 @@ private:
 
     // False: nobody is to be accepted any more.
     [[nodiscard]] bool rest(duration length) const;
-    [[nodiscard]] bool wait_for_somebody() const;
+    [[nodiscard]] bool wait_for_a_thread();
+
+    enum class arrival { somebody, nobody, over };
+    [[nodiscard]] arrival wait_for_somebody(int ms_max) const;
 };
 
 void server::state::tell(log_level level, std::string_view what,
@@ -117,12 +123,32 @@ bool server::state::rest(duration length) const
     return ::poll(&end, 1, static_cast<int>(ms)) <= 0;
 }
 
-bool server::state::wait_for_somebody() const
+server::state::arrival server::state::wait_for_somebody(int ms_max) const
 {
     std::array<pollfd, 2> both{{{.fd = no_more.file(), .events = POLLIN, .revents = 0},
                                 {.fd = door->file(), .events = POLLIN, .revents = 0}}};
-    (void)::poll(both.data(), both.size(), -1);
-    return both[0].revents == 0;
+    const int ready = ::poll(both.data(), both.size(), ms_max);
+    if (both[0].revents != 0)
+        return arrival::over;
+    return ready == 0 ? arrival::nobody : arrival::somebody;
+}
+
+bool server::state::wait_for_a_thread()
+{
+    using found = bounded_threads::found;
+    constexpr int look_again_ms = 1'000; // if nobody comes, and where the socket is broken
+    auto what = threads->wait_for_a_free_one(duration::zero());
+    while (what == found::none) {
+        // Who is silent may stay as long as nobody else needs the thread.
+        const auto who = wait_for_somebody(look_again_ms);
+        if (who == arrival::over)
+            return false;
+        const bool is_needed = who == arrival::somebody;
+        what = threads->wait_for_a_free_one(is_needed ? idle.patience_left() : duration::zero());
+        if (what == found::none && is_needed)
+            idle.send_one_away();
+    }
+    return what == found::one;
 }
 
 // Tells of it once, however often it is tried.
@@ -140,7 +166,7 @@ bool server::state::recovered_from(int code, duration pause)
 void server::state::accept_all()
 {
     auto pause = pause_min;
-    while (threads->wait_for_a_free_one()) {
+    while (wait_for_a_thread()) {
         const int socket = door->accept();
         const int code = socket < 0 ? errno : 0;
         if (is_about_one_connection(code))
@@ -156,7 +182,7 @@ void server::state::accept_all()
         pause = pause_min;
         if (code == 0)
             threads->run([this, socket] { serve(socket); });
-        else if (!wait_for_somebody())
+        else if (wait_for_somebody(-1) == arrival::over)
             return;
     }
 }
@@ -166,15 +192,19 @@ void server::state::serve(int socket)
     connection with(socket, interrupted, how.request_within);
     try {
         request_stream from(with, how.body_bytes_max);
+        std::optional<idle_connections::stay> unheard(std::in_place, idle, socket);
         const auto head = from.receive_head();
+        unheard.reset();
         if (head == request_stream::head::absent)
             return;
         if (head == request_stream::head::complete)
             answers.answer(from);
         else if (!with.send(refusal_of(head)))
             return;
-        if (head == request_stream::head::too_large || from.is_unread())
+        if (head == request_stream::head::too_large || from.is_unread()) {
+            const idle_connections::stay answered(idle, socket);
             with.discard_rest();
+        }
     } catch (const std::exception& why) {
         // There is no memory for it, or nearly so. Its sender hears nothing, and comes again.
         tell(log_level::warning, "left a request without an answer", why.what());

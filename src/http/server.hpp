@@ -19,10 +19,12 @@ class Server;
 namespace posthorn::http {
 
 struct server_options {
-    std::string who;             ///< for people, as in "the inbox endpoint cannot listen"
-    std::string address;         ///< of this machine
-    std::uint16_t port;          ///< 0: any that is free
-    std::size_t connections_max; ///< served at once; others wait in the kernel
+    std::string who;     ///< for people, as in "the inbox endpoint cannot listen"
+    std::string address; ///< of this machine
+    std::uint16_t port;  ///< 0: any that is free
+    /// Served at once. Others wait in the kernel; then who has said nothing for a moment makes
+    /// room.
+    std::size_t connections_max;
     std::size_t body_bytes_max;
     duration request_within; ///< from the connection to the last byte; and as long for the answer
     log_sink log = {};

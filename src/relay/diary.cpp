@@ -5,13 +5,14 @@
 
 namespace posthorn::runtime {
 
-// One that is held back follows another that says why, and one that is refused for good is dead
-// with its reason.
+// One that is held back follows another that says why, and one that is declined or refused for good
+// carries its reason.
 std::optional<transport_diary::trouble> transport_diary::trouble_in(const publish_answer& answer)
 {
     const bool is_refused = answer.verdict == publish_answer::kind::refused;
     if (answer.accepted() ||
-        (is_refused && (answer.why == refusal::held_back || is_permanent(answer.why))))
+        (is_refused && (answer.why == refusal::held_back || answer.why == refusal::declined ||
+                        is_permanent(answer.why))))
         return std::nullopt;
     return trouble{answer.verdict, answer.why};
 }

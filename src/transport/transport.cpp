@@ -34,6 +34,7 @@ std::string_view to_string(refusal why) noexcept
     case refusal::too_large: return "too_large";
     case refusal::malformed: return "malformed";
     case refusal::denied: return "denied";
+    case refusal::declined: return "declined";
     case refusal::rejected: return "rejected";
     case refusal::held_back: return "held_back";
     case refusal::busy: return "busy";
@@ -78,9 +79,14 @@ outcome outcome_of(const publish_answer& answer, duration pause)
 {
     if (answer.accepted())
         return done();
-    if (answer.verdict == publish_answer::kind::refused && is_permanent(answer.why)) {
+    if (answer.verdict == publish_answer::kind::refused) {
         std::string reason(to_string(answer.why));
-        return fail(answer.detail.empty() ? reason : reason + ": " + answer.detail);
+        if (!answer.detail.empty())
+            reason += ": " + answer.detail;
+        if (is_permanent(answer.why))
+            return fail(std::move(reason));
+        if (answer.why == refusal::declined)
+            return retry(std::move(reason));
     }
     return postpone(answer.retry_in.value_or(pause));
 }

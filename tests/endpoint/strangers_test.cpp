@@ -211,10 +211,51 @@ TEST_F(endpoint_strangers, those_who_wait_take_no_files)
     std::deque<test::http_client> idle;
     for (int i = 0; i < 50; ++i)
         idle.emplace_back(port);
-    // Whoever is served is answered, and until then nobody else is accepted.
-    idle[0].send("GET / HTTP/1.1\r\n\r\n");
-    EXPECT_THAT(idle[0].read_all(), HasSubstr("404"));
+    // Whoever asks is answered, and until then no more than two are accepted.
+    idle.back().send("GET / HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(idle.back().read_all(), HasSubstr("404"));
     EXPECT_LE(open_files(), before + idle.size() + how.connections_max);
+}
+
+// Proves: INB-05, OPS-04
+TEST_F(endpoint_strangers, who_keeps_silent_makes_room_for_who_asks)
+{
+    auto how = options();
+    how.connections_max = 3;
+    how.request_within = 5min;
+    listen_with(how);
+    // This one is being served: its body is on the way.
+    test::http_client slow(port);
+    slow.send("POST /hooks/open HTTP/1.1\r\nwebhook-id: slow\r\nExpect: 100-continue\r\n"
+              "Content-Length: 2\r\n\r\n");
+    EXPECT_TRUE(slow.hears_within(30s));
+    std::deque<test::http_client> idle;
+    const auto began = std::chrono::steady_clock::now();
+    for (const std::string said :
+         {"", "POST /hooks/open HTTP/1.1\r\nX: ", "GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"}) {
+        for (int i = 0; i < 5; ++i) {
+            idle.emplace_back(port);
+            idle.back().send(said);
+        }
+        EXPECT_EQ(post("/hooks/open", {{"webhook-id", "quick" + said.substr(0, 3)}}, "{}").status,
+                  202);
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 1min);
+    slow.send("{}");
+    EXPECT_THAT(slow.read_all(), HasSubstr("202"));
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, who_keeps_silent_may_stay_while_nobody_else_comes)
+{
+    auto how = options();
+    how.connections_max = 1;
+    how.request_within = 5min;
+    listen_with(how);
+    test::http_client quiet(port);
+    EXPECT_FALSE(quiet.hears_within(300ms)) << "nobody needs its place";
+    quiet.send("GET / HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(quiet.read_all(), HasSubstr("404"));
 }
 
 // Proves: INB-05

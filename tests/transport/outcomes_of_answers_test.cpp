@@ -21,6 +21,15 @@ TEST(outcomes_of_answers, only_what_can_never_be_taken_is_dead)
 }
 
 // Proves: TRN-02
+TEST(outcomes_of_answers, what_is_declined_has_failed_and_the_retry_policy_decides)
+{
+    const auto said = outcome_of(publish_answer::no(refusal::declined, "because"), 1s);
+    EXPECT_EQ(said.verdict, outcome::kind::retry);
+    EXPECT_EQ(said.error, "declined: because");
+    EXPECT_FALSE(said.delay);
+}
+
+// Proves: TRN-02
 TEST(outcomes_of_answers, whatever_may_pass_costs_no_attempt)
 {
     for (const auto why : {refusal::rejected, refusal::held_back, refusal::busy,

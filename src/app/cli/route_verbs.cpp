@@ -34,6 +34,27 @@ daemon::value value_of(const std::string& text)
     return {.is = value::kind::text, .text = text, .is_typed = true};
 }
 
+// A table's name ends at the first dot. What follows may have dots of its own, as Kafka's settings.
+void add_setting(daemon::value& to, const std::string& name, const std::string& text)
+{
+    const auto dot = name.find('.');
+    const auto of = name.substr(0, dot);
+    const auto found = std::ranges::find(to.members, of, &daemon::member::name);
+    const bool is_new = found == to.members.end();
+    const bool is_table = dot != std::string::npos;
+    if (!is_new && (found->is.is == daemon::value::kind::table) != is_table)
+        throw error(error_code::invalid_argument,
+                    fmt::format("'{}' is given as a value and as a table", printable(of)));
+    if (!is_table) {
+        to.members.push_back({.name = of, .at = {}, .is = value_of(text)});
+        return;
+    }
+    if (is_new)
+        to.members.push_back({.name = of, .at = {}, .is = {}});
+    auto& table = is_new ? to.members.back() : *found;
+    table.is.members.push_back({.name = name.substr(dot + 1), .at = {}, .is = value_of(text)});
+}
+
 /// How to open what was described, and what must not be told of it.
 template <typename Opener>
 struct route {
@@ -48,7 +69,7 @@ auto read_route(const std::string& url, const route_settings& settings, std::str
 {
     daemon::value table;
     for (const auto& [name, text] : settings)
-        table.members.push_back({.name = name, .at = {}, .is = value_of(text)});
+        add_setting(table, name, text);
     daemon::findings noted([](const std::string&) { return std::nullopt; });
     for (auto& each : daemon::secret_url(url).secrets())
         noted.secrets().add(std::move(each));
@@ -103,10 +124,14 @@ route_settings read_settings(const std::vector<std::string>& pairs)
     route_settings result;
     for (const auto& pair : pairs) {
         const auto equals = pair.find('=');
-        if (equals == std::string::npos || equals == 0)
-            throw error(error_code::invalid_argument,
-                        fmt::format("'{}': a setting is written name=value", printable(pair)));
         auto name = pair.substr(0, equals);
+        const auto dot = name.find('.');
+        if (equals == std::string::npos || name.empty() || dot == 0 || dot == name.size() - 1)
+            throw error(
+                error_code::invalid_argument,
+                fmt::format("'{}': a setting is written name=value, or table.key=value for one of "
+                            "a table",
+                            printable(pair)));
         if (std::ranges::any_of(result, [&](const auto& each) { return each.first == name; }))
             throw error(error_code::invalid_argument,
                         fmt::format("'{}' is given twice", printable(name)));
@@ -127,7 +152,7 @@ exit_status relay(const relay_request& what, output& to)
     worker relaying(
         provider_of(what.which, world),
         {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen, secrets)});
-    const auto target = opener(world);
+    const auto target = opener(world, {});
     for (const auto& each : what.patterns)
         relaying.handle(each, relay_to(target, rules));
     screen->log(fmt::format("relaying to {}", printable(target->name())));

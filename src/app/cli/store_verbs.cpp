@@ -198,19 +198,22 @@ exit_status clean(const clean_request& what, output& to)
 {
     auto where = open(what.url);
     const auto removed = posthorn::clean(where, what.rules);
-    to.answer({{"finished", removed.finished},
-               {"dead", removed.dead},
-               {"dedup_keys", removed.dedup_keys},
-               {"join_rows", removed.joins},
-               {"inbox", removed.inbox},
-               {"command_keys", removed.command_keys},
-               {"leases", removed.leases}},
-              fmt::format("removed {}, {}, {}, {} of joins, {} of the inbox, {} of commands and {}",
-                          counted(removed.finished, "finished message"),
-                          counted(removed.dead, "dead message"),
-                          counted(removed.dedup_keys, "dedup key"), counted(removed.joins, "row"),
-                          counted(removed.inbox, "row"), counted(removed.command_keys, "key"),
-                          counted(removed.leases, "lease")));
+    to.answer(
+        {{"finished", removed.finished},
+         {"dead", removed.dead},
+         {"dedup_keys", removed.dedup_keys},
+         {"join_rows", removed.joins},
+         {"inbox", removed.inbox},
+         {"command_keys", removed.command_keys},
+         {"leases", removed.leases},
+         {"executions", removed.executions}},
+        fmt::format("removed {}, {}, {}, {} of joins, {} of the inbox, {} of commands, {} and "
+                    "{} of jobs",
+                    counted(removed.finished, "finished message"),
+                    counted(removed.dead, "dead message"), counted(removed.dedup_keys, "dedup key"),
+                    counted(removed.joins, "row"), counted(removed.inbox, "row"),
+                    counted(removed.command_keys, "key"), counted(removed.leases, "lease"),
+                    counted(removed.executions, "execution")));
     return exit_status::success;
 }
 

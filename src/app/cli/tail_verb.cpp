@@ -1,6 +1,6 @@
 // The verb `tail`: shows messages as they come and as they change. It only looks, a few times a
 // second: the newest positions once more each time, since transactions commit in any order, and
-// older messages that are still open one by one.
+// older messages that may still change one by one: open ones, and dead ones, which can be redriven.
 #include "app/cli/record_view.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
@@ -28,12 +28,18 @@ constexpr std::size_t page_size = 1'000;
 // So many of the newest positions are read again at each look.
 constexpr std::int64_t newest = 1'000;
 
-// So many open messages are followed, and so many of the older ones looked up at each look.
+// So many older messages are followed, and so many of the older ones looked up at each look.
 constexpr std::size_t followed_max = 100'000;
 constexpr std::size_t lookups_max = 500;
 
 // What makes a message worth a new line.
 using version = std::tuple<message_state, bool, int, int, int>;
+
+// Whether nothing becomes of it any more.
+bool is_over(message_state state)
+{
+    return is_terminal(state) && state != message_state::dead;
+}
 
 version version_of(const message_record& what)
 {
@@ -72,16 +78,17 @@ public:
         horizon_ = last_position();
         silent_ = true;
         look_at_newest();
-        for (const auto state : {message_state::ready, message_state::waiting,
-                                 message_state::parked, message_state::claimed})
-            remember_open(state);
+        for (const auto state :
+             {message_state::ready, message_state::waiting, message_state::parked,
+              message_state::claimed, message_state::dead})
+            remember(state);
         silent_ = false;
     }
 
     void look()
     {
         look_at_newest();
-        look_at_open();
+        look_at_older();
     }
 
 private:
@@ -130,11 +137,11 @@ private:
         }
         // What has ended and is not read again any more needs no memory.
         std::erase_if(seen_, [&](const auto& each) {
-            return each.first <= read_from() && is_terminal(std::get<0>(each.second.last));
+            return each.first <= read_from() && is_over(std::get<0>(each.second.last));
         });
     }
 
-    void remember_open(message_state state)
+    void remember(message_state state)
     {
         for (std::int64_t after = 0; seen_.size() < followed_max;) {
             auto filter = page_after(after);
@@ -149,7 +156,7 @@ private:
         }
     }
 
-    void look_at_open()
+    void look_at_older()
     {
         const auto end = seen_.upper_bound(read_from());
         auto next = seen_.upper_bound(looked_up_to_);

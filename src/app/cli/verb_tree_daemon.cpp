@@ -8,7 +8,8 @@ void add_settings(CLI::App& verb, route_settings& into)
 {
     add_parsed<std::vector<std::string>>(
         verb, "--set", into, &read_settings,
-        "a key of the transport, as a configuration has it; may be repeated")
+        "a key of the transport, as a configuration has it, and TABLE.KEY=VALUE for one of a "
+        "table; may be repeated")
         ->allow_extra_args(false)
         ->option_text("NAME=VALUE");
 }

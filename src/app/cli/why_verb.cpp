@@ -3,6 +3,8 @@
 #include "app/cli/join_view.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
+#include "store/contract/job_book.hpp"
+#include "store/contract/session.hpp"
 #include "store/contract/url.hpp"
 #include <posthorn/dead_letters.hpp>
 #include <posthorn/error.hpp>
@@ -34,6 +36,13 @@ struct circumstances {
     timestamp now;
     std::vector<pause_record> pauses;
 };
+
+// The database's: by its clock messages are due and leases end, whatever this machine's says.
+timestamp time_in(store& where)
+{
+    auto view = where.read();
+    return view.session().jobs().jobs().now();
+}
 
 // Words as one would type them.
 std::string typed(std::string_view word)
@@ -150,6 +159,13 @@ explanation explain_waiting(const message_record& what, const circumstances& aro
             .held_by = holder->id};
 }
 
+// Whoever has had it took it when it was due, so that it is due later is a worker's doing; and no
+// attempt, failure or redrive has given it the time.
+bool was_put_off(const message_record& what)
+{
+    return !what.worker.empty() && what.attempts == 0 && what.errors == 0 && what.redrives == 0;
+}
+
 explanation explain_ready(const message_record& what, const circumstances& around)
 {
     if (what.expires_at && *what.expires_at <= around.now)
@@ -162,6 +178,12 @@ explanation explain_ready(const message_record& what, const circumstances& aroun
                 .text = fmt::format("it has failed {} and will be tried again {}{}",
                                     counted(static_cast<std::size_t>(what.errors), "time"),
                                     at(what.due_at, around), with_error(what))};
+    if (what.due_at > around.now && was_put_off(what))
+        return {.reason = "postponed",
+                .text = fmt::format("worker {} had it and has put it off, at no cost, as relays do "
+                                    "when the other side is away or says not now: it comes back "
+                                    "{}; the log of that worker says why",
+                                    printable(what.worker), at(what.due_at, around))};
     if (what.due_at > around.now)
         return {.reason = "due_later",
                 .text = fmt::format("it is not due yet: {}", at(what.due_at, around))};
@@ -211,10 +233,13 @@ explanation explain_claimed(const message_record& what, const circumstances& aro
                 .text = fmt::format("{} {} it, but its lease ran out {}: the next reaping takes "
                                     "it back, which any worker does",
                                     worker, deed, at(lease, around))};
+    const auto since = what.started && what.started_at
+                           ? ", " + relative(*what.started_at, around.now)
+                           : std::string{};
     return {.reason = deed,
-            .text = fmt::format("{} has {} it (attempt {}); its lease ends {} unless it is renewed",
-                                worker, deed, what.attempts + (what.started ? 0 : 1),
-                                at(lease, around))};
+            .text = fmt::format(
+                "{} has {} it (attempt {}{}); its lease ends {} unless it is renewed", worker, deed,
+                what.attempts + (what.started ? 0 : 1), since, at(lease, around))};
 }
 
 explanation explain_end(const message_record& what, const circumstances& around)
@@ -280,7 +305,7 @@ exit_status why(const message_request& what, output& to)
     const auto found = find_message(where, what.id);
     const circumstances around{.where = where,
                                .url = typed(contract::without_password(what.url)),
-                               .now = where.environment().clock->now(),
+                               .now = time_in(where),
                                .pauses = list_pauses(where)};
     if (!found)
         if (const auto join = find_join(where, join_id{what.id.value()}))

@@ -103,7 +103,7 @@ std::vector<attempt> try_all(const configuration& what, redaction& secrets)
     const auto until = world.clock->monotonic() + patience_for_transports;
     for (const auto& [name, each] : what.transports)
         if (attempt one = tried(fmt::format("transport {}", name),
-                                [&] { opened.emplace(name, each.open(world)); });
+                                [&] { opened.emplace(name, each.open(world, {})); });
             !one.error.empty())
             result.push_back(std::move(one));
     for (const auto& [name, each] : opened)

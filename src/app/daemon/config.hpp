@@ -55,6 +55,7 @@ struct daemon_settings {
 struct metrics_settings {
     std::size_t topics_max = 100;
     std::size_t stores_max = 200;
+    std::size_t endpoints_max = 100;            ///< of each transport
     duration refresh = std::chrono::seconds{5}; ///< of what is asked of stores, at the earliest
     std::size_t stores_per_second = 5;          ///< so many are asked
 };

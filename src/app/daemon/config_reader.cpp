@@ -75,6 +75,8 @@ void read_metrics(section& root, metrics_settings& into)
         return;
     into.topics_max = static_cast<std::size_t>(from->whole("topics_max", 1, 10'000).value_or(100));
     into.stores_max = static_cast<std::size_t>(from->whole("stores_max", 1, 10'000).value_or(200));
+    into.endpoints_max =
+        static_cast<std::size_t>(from->whole("endpoints_max", 1, 10'000).value_or(100));
     into.refresh = from->time("refresh", 100ms).value_or(into.refresh);
     into.stores_per_second =
         static_cast<std::size_t>(from->whole("stores_per_second", 1, 1'000).value_or(5));

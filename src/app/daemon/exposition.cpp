@@ -188,6 +188,32 @@ void write_transports(exposition_text& to, const Transports& transports)
         to.distribution("transport", name, each->took);
 }
 
+template <typename Transports>
+void write_endpoints(exposition_text& to, const Transports& transports,
+                     const std::function<std::string(std::string)>& shown)
+{
+    struct named_row {
+        std::string transport;
+        endpoint_numbers::row numbers;
+    };
+    std::vector<named_row> rows;
+    for (const auto& [transport, each] : transports) {
+        shown_names names(shown);
+        for (auto& row : each->endpoints.list()) {
+            row.endpoint = names.of(row.endpoint);
+            rows.push_back({transport, std::move(row)});
+        }
+    }
+    to.family("posthorn_webhook_endpoint_open", "gauge",
+              "1 while an endpoint is left alone for its failures: its breaker is open.");
+    for (const auto& [transport, numbers] : rows)
+        to.sample({{"transport", transport}, {"endpoint", numbers.endpoint}}, numbers.left);
+    to.family("posthorn_webhook_endpoint_opened_total", "counter",
+              "Times that an endpoint began to be left alone.");
+    for (const auto& [transport, numbers] : rows)
+        to.sample({{"transport", transport}, {"endpoint", numbers.endpoint}}, numbers.times);
+}
+
 template <typename Feeds>
 void write_feeds(exposition_text& to, const Feeds& feeds)
 {
@@ -337,7 +363,9 @@ std::string metrics::exposition(const daemon_view& now,
     to.sample({{"level", "warning"}}, log_warnings.load());
     to.sample({{"level", "error"}}, log_errors.load());
     write_topics(to, shown_names::all(shown, topics_));
-    write_transports(to, shown_names::all(shown, transports_));
+    const auto transports = shown_names::all(shown, transports_);
+    write_transports(to, transports);
+    write_endpoints(to, transports, shown);
     write_feeds(to, shown_names::all(shown, feeds_));
 
     shown_names names(shown);

@@ -107,7 +107,11 @@ void generation::open_transports()
     bad_configuration wrong{.file = what_.file, .problems = {}, .warnings = {}};
     for (const auto& [name, each] : what_.transports) {
         try {
-            transports_.emplace(name, measured(each.open(world_), around_.numbers, name));
+            const auto opened = each.open(world_, [numbers = around_.numbers, name = name](
+                                                      const std::string& endpoint, bool is_left) {
+                numbers->noted(name, endpoint, is_left);
+            });
+            transports_.emplace(name, measured(opened, around_.numbers, name));
         } catch (const error& failure) {
             wrong.problems.push_back(
                 {each.at, each.key, around_.log->without_secrets(failure.what())});

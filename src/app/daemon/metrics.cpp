@@ -1,6 +1,8 @@
 // Counting.
 #include "app/daemon/metrics.hpp"
 
+#include "core/validation.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,9 @@ namespace {
 
 // Transports and feeds are written down one by one: nobody has thousands.
 constexpr std::size_t routes_max = 1'000;
+
+// No name of a host is longer, but a URL may claim so.
+constexpr std::size_t endpoint_bytes_max = 300;
 
 class measured_transport final : public transport {
 public:
@@ -80,6 +85,61 @@ histogram::reading histogram::read() const noexcept
     return result;
 }
 
+void endpoint_numbers::note(std::string_view endpoint, bool is_left, std::size_t endpoints_max)
+{
+    endpoint = core::truncated(endpoint, endpoint_bytes_max);
+    const std::lock_guard lock(mutex_);
+    auto found = all_.find(endpoint);
+    if (is_left) {
+        if (found == all_.end()) {
+            const bool has_name = make_room(endpoints_max);
+            found = all_.emplace(endpoint, entry{.has_name = has_name}).first;
+        }
+        ++found->second.left;
+        ++(found->second.has_name ? found->second.times : others_times_);
+    } else if (found != all_.end() && found->second.left > 0 && --found->second.left == 0) {
+        found->second.well_since = ++latest_;
+        if (!found->second.has_name)
+            all_.erase(found);
+    }
+}
+
+// Whether another one may have a name of its own. Those that are left alone keep theirs.
+bool endpoint_numbers::make_room(std::size_t endpoints_max)
+{
+    std::size_t named = 0;
+    auto oldest = all_.end();
+    for (auto each = all_.begin(); each != all_.end(); ++each) {
+        named += each->second.has_name ? 1 : 0;
+        if (each->second.left == 0 &&
+            (oldest == all_.end() || each->second.well_since < oldest->second.well_since))
+            oldest = each;
+    }
+    if (named < endpoints_max)
+        return true;
+    if (oldest == all_.end())
+        return false;
+    others_times_ += oldest->second.times; // sums over all must not fall
+    all_.erase(oldest);
+    return true;
+}
+
+std::vector<endpoint_numbers::row> endpoint_numbers::list() const
+{
+    const std::lock_guard lock(mutex_);
+    std::vector<row> result;
+    row others{.endpoint = "other", .times = others_times_};
+    for (const auto& [name, each] : all_)
+        if (each.has_name)
+            result.push_back(
+                {.endpoint = name, .left = each.left > 0 ? 1U : 0U, .times = each.times});
+        else
+            ++others.left;
+    if (others.times > 0)
+        result.push_back(std::move(others));
+    return result;
+}
+
 metrics::metrics(const metrics_settings& how, environment world)
     : how_(how),
       world_(std::move(world)),
@@ -106,6 +166,11 @@ void metrics::settled(const delivery_view& which, settled_as answer)
     topics_.of(which.topic())
         .settled.at(static_cast<std::size_t>(answer))
         .fetch_add(1, std::memory_order_relaxed);
+}
+
+void metrics::noted(std::string_view transport, std::string_view endpoint, bool is_left)
+{
+    transports_.of(transport).endpoints.note(endpoint, is_left, how_.endpoints_max);
 }
 
 void metrics::fed(std::string_view source, const feed_report& what)

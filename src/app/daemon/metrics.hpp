@@ -92,6 +92,36 @@ struct topic_numbers {
 
 enum class readiness { unknown, away, ready };
 
+/// The endpoints of one transport that have been left alone for their failures. If there is no room
+/// for another one, that is forgotten which has been well for longest; and where none is well,
+/// further ones share the name "other". Threads: safe to use from any.
+class endpoint_numbers {
+public:
+    void note(std::string_view endpoint, bool is_left, std::size_t endpoints_max);
+
+    struct row {
+        std::string endpoint;
+        std::size_t left = 0;    ///< now; of those that share a name, so many
+        std::uint64_t times = 0; ///< that it began
+    };
+    [[nodiscard]] std::vector<row> list() const;
+
+private:
+    struct entry {
+        std::size_t left = 0; ///< by so many transports: after a reload there are two for a while
+        std::uint64_t times = 0;
+        std::uint64_t well_since = 0; ///< a number that grows
+        bool has_name = true;
+    };
+
+    [[nodiscard]] bool make_room(std::size_t endpoints_max);
+
+    mutable std::mutex mutex_;
+    std::map<std::string, entry, std::less<>> all_;
+    std::uint64_t others_times_ = 0;
+    std::uint64_t latest_ = 0;
+};
+
 struct transport_numbers {
     counter accepted{0};
     counter duplicates{0};
@@ -101,6 +131,8 @@ struct transport_numbers {
 
     /// Whether the other side was there when somebody last wanted to send; nothing before that.
     std::atomic<readiness> ready{readiness::unknown};
+
+    endpoint_numbers endpoints;
 };
 
 struct feed_numbers {
@@ -131,6 +163,9 @@ public:
     void starting(const delivery_view& which);
     void ended(const delivery_view& which, duration took);
     void settled(const delivery_view& which, settled_as answer);
+
+    /// That an endpoint of a transport begins or ceases to be left alone.
+    void noted(std::string_view transport, std::string_view endpoint, bool is_left);
 
     void fed(std::string_view source, const feed_report& what);
     void counted(const std::string& store, const store_stats& what);

@@ -411,8 +411,9 @@ std::vector<std::pair<std::string, secret>> section::hidden_pairs(
     if (found == nullptr)
         return result;
     for (const auto& each : found->members) {
-        const bool open =
-            is_secret != nullptr && each.is.is == value::kind::text && !is_secret(each.name);
+        const bool open = is_secret != nullptr &&
+                          (each.is.is == value::kind::text || each.is.is_typed) &&
+                          !is_secret(each.name);
         if (open)
             result.emplace_back(each.name, secret(each.is.text));
         else if (auto text = hidden_value(each.is, fmt::format("{}.{}", key(name), each.name)))

@@ -60,7 +60,9 @@ transport_opener kafka_transport(section& from, std::string_view url_key, const 
     options.settings = read_kafka_settings(from);
     from.check("settings", [&] { check_kafka({.url = any_broker, .settings = options.settings}); });
     check_all(from, url_key, options, &check_kafka);
-    return [options](const environment& world) { return open_kafka(options, world); };
+    return [options](const environment& world, const endpoint_listener&) {
+        return open_kafka(options, world);
+    };
 }
 
 feed_opener kafka_feed(section& from, std::string_view url_key, const secret_url& url)

@@ -43,7 +43,9 @@ transport_opener nats_transport(section& from, std::string_view url_key, const s
     take(options.client_name, from.text("client_name"));
     take_source(options.source, from);
     check_all(from, url_key, options, &check_nats);
-    return [options](const environment& world) { return open_nats(options, world); };
+    return [options](const environment& world, const endpoint_listener&) {
+        return open_nats(options, world);
+    };
 }
 
 feed_opener nats_feed(section& from, std::string_view url_key, const secret_url& url)

@@ -36,7 +36,9 @@ transport_opener rabbitmq_transport(section& from, std::string_view url_key, con
     take_source(options.source, from);
     options.connection = read_rabbitmq_connection(from);
     check_all(from, url_key, options, &check_rabbitmq);
-    return [options](const environment& world) { return open_rabbitmq(options, world); };
+    return [options](const environment& world, const endpoint_listener&) {
+        return open_rabbitmq(options, world);
+    };
 }
 
 feed_opener rabbitmq_feed(section& from, std::string_view url_key, const secret_url& url)

@@ -27,7 +27,9 @@ transport_opener redis_transport(section& from, std::string_view url_key, const 
     take(options.reply_within, from.time("reply_within", 1ms));
     take(options.client_name, from.text("client_name"));
     check_all(from, url_key, options, &check_redis);
-    return [options](const environment& world) { return open_redis(options, world); };
+    return [options](const environment& world, const endpoint_listener&) {
+        return open_redis(options, world);
+    };
 }
 
 feed_opener redis_feed(section& from, std::string_view url_key, const secret_url& url)

@@ -37,7 +37,11 @@ transport_opener webhook_transport(section& from, std::string_view url_key, cons
     take(options.retry_after_max, from.time("retry_after_max", 1ms));
     take_size(options.payload_bytes_max, from, "payload_bytes_max", 1'000'000'000);
     check_all(from, url_key, options, &check_webhook);
-    return [options](const environment& world) { return open_webhook(options, world); };
+    return [options](const environment& world, const endpoint_listener& on_endpoint) {
+        auto with = options;
+        with.on_endpoint = on_endpoint;
+        return open_webhook(std::move(with), world);
+    };
 }
 
 } // namespace posthorn::daemon

@@ -16,26 +16,21 @@ namespace {
 constexpr std::size_t words_bytes_max = 300;
 constexpr std::size_t window_bytes = 8; // so much in common is no chance
 
+// Who is away or broken costs a message nothing. Who says no to it (a wrong secret, a route that is
+// not deployed yet, a proxy with a small limit, a redirect to a page for people) says so until
+// somebody puts it right, here or there: that is worth more tries, though not any number of them.
 refusal why_not(int status)
 {
     switch (status) {
-    case 401:
-    case 403:
-    case 407: return refusal::denied;
-    case 404:
-    case 410: return refusal::unroutable;
-    case 413: return refusal::too_large;
-    case 408: // the request came too slowly
-    case 409: // somebody else is at it, perhaps with the same message
-    case 423: // locked
-    case 425: // too early
+    case 410: return refusal::unroutable; // the one that means never again
+    case 408:                             // the request came too slowly
+    case 409:                             // somebody else is at it, perhaps with the same message
+    case 423:                             // locked
+    case 425:                             // too early
         return refusal::rejected;
     case 429: return refusal::busy;
-    default: break;
+    default: return status < 500 ? refusal::declined : refusal::rejected;
     }
-    if (status < 400)
-        return refusal::denied; // a redirect: whoever answers must not choose where it goes
-    return status < 500 ? refusal::malformed : refusal::rejected;
 }
 
 std::uint64_t window_at(std::string_view text, std::size_t from)

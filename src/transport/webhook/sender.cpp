@@ -16,6 +16,7 @@ namespace posthorn::transports {
 namespace {
 
 constexpr std::size_t endpoints_max = 1'000; // more are forgotten when nothing is lost with them
+constexpr duration unused_max = std::chrono::hours{1}; // then nobody cares any more how it was
 constexpr auto no_time_left = "there was no time left";
 
 monotonic_time real_now()
@@ -60,6 +61,9 @@ sender::~sender()
     }
     curl_multi_wakeup(multi_.get());
     thread_.join();
+    for (const auto& [name, each] : endpoints_)
+        if (each.health.is_left())
+            tell_owner(name, false);
 }
 
 void sender::send(webhook_batch& what, std::stop_token stop)
@@ -87,7 +91,8 @@ void sender::run()
         int still_running = 0;
         curl_multi_perform(multi_.get(), &still_running);
         read_results();
-        if (std::exchange(pump_everything_, false))
+        // Now and then also if nothing happens: what is not used is forgotten.
+        if (std::exchange(pump_everything_, false) || running_.empty())
             pump_all();
         finish_batches();
         curl_multi_poll(multi_.get(), nullptr, 0, wait_ms(), nullptr);
@@ -253,9 +258,18 @@ void sender::forget(endpoints::iterator which)
     const auto& what = which->second;
     if (what.running > 0 || !what.waiting.empty())
         return;
-    if (what.health.is_well() || (endpoints_.size() > endpoints_max &&
-                                  what.health.may_be_forgotten(world_.clock->monotonic())))
-        endpoints_.erase(which);
+    const auto now = world_.clock->monotonic();
+    const bool is_left = what.health.is_left();
+    const bool is_unused = is_left && what.health.may_be_forgotten(now - unused_max);
+    if (!what.health.is_well() && !is_unused &&
+        (endpoints_.size() <= endpoints_max || !what.health.may_be_forgotten(now)))
+        return;
+    if (is_left) {
+        say(log_level::info,
+            fmt::format("webhook {} is forgotten: nothing is sent there any more", what.shown));
+        tell_owner(which->first, false);
+    }
+    endpoints_.erase(which);
 }
 
 void sender::read_results()
@@ -289,25 +303,39 @@ void sender::end(std::list<transfer>::iterator which, const transfer::end& how)
                                            world_.clock->monotonic(), breaker_, *world_.random);
         if (at->first == setting_.usual_endpoint && how.how != exchange::cut)
             default_is_well_ = to.health.is_well();
-        tell(to, pause, was_left, how.answer);
+        tell(*at, was_left, pause, how.answer);
         answer(of, which->index(), how.answer);
     }
     spare_.push_back(which->give_back());
     running_.erase(which);
 }
 
-void sender::tell(const endpoint& about, std::optional<duration> pause, bool was_left,
-                  const publish_answer& last)
+// Once when it begins and once when it ends; each trial that fails meanwhile is no news.
+void sender::tell(endpoints::const_reference about, bool was_left, std::optional<duration> pause,
+                  const publish_answer& last) const
 {
-    if (!world_.log)
-        return;
+    const auto& [name, to] = about;
+    const bool is_left = to.health.is_left();
     if (pause)
-        world_.log(log_level::warning,
-                   fmt::format("webhook {} is left alone for {} ms, after failures in a row; the "
-                               "last: {}",
-                               about.shown, pause->count() / 1'000, last.detail));
-    else if (was_left && !about.health.is_left())
-        world_.log(log_level::warning, fmt::format("webhook {} answers again", about.shown));
+        say(was_left ? log_level::debug : log_level::warning,
+            fmt::format("webhook {} is left alone for {} ms, after failures in a row; the last: {}",
+                        to.shown, pause->count() / 1'000, last.detail));
+    else if (was_left && !is_left)
+        say(log_level::info, fmt::format("webhook {} answers again", to.shown));
+    if (was_left != is_left)
+        tell_owner(name, is_left);
+}
+
+void sender::tell_owner(const std::string& endpoint, bool is_left) const
+{
+    if (setting_.options.on_endpoint)
+        setting_.options.on_endpoint(endpoint, is_left);
+}
+
+void sender::say(log_level level, const std::string& line) const
+{
+    if (world_.log)
+        world_.log(level, line);
 }
 
 void sender::answer(webhook_batch& of, std::size_t index, publish_answer what)

@@ -61,8 +61,10 @@ private:
                const endpoint_health::permission& with);
     void end(std::list<transfer>::iterator which, const transfer::end& how);
     void answer(webhook_batch& of, std::size_t index, publish_answer what);
-    void tell(const endpoint& about, std::optional<duration> pause, bool was_left,
-              const publish_answer& last);
+    void tell(endpoints::const_reference about, bool was_left, std::optional<duration> pause,
+              const publish_answer& last) const;
+    void tell_owner(const std::string& endpoint, bool is_left) const;
+    void say(log_level level, const std::string& line) const;
     void forget(endpoints::iterator which);
     void finish_batches();
     [[nodiscard]] easy_handle an_easy_handle();

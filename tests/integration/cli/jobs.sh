@@ -108,3 +108,13 @@ for url in "$url" "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/
     story
 done
 expect 0 doctor "sqlite:$scratch/store.db"
+
+# Executions are removed when they are old, and cleaning says how many.
+url=sqlite:$scratch/store.db
+sqlite3 "$scratch/store.db" 'UPDATE posthorn_job_run SET ended_at = 1 WHERE ended_at IS NOT NULL'
+ended=$(sqlite3 "$scratch/store.db" 'SELECT count(*) FROM posthorn_job_run WHERE ended_at = 1')
+((ended > 0)) || fail "some executions have ended"
+expect 0 clean "$url" --json
+[[ $(json_value executions) == "$ended" ]] || fail "$ended executions are removed"
+expect 0 clean "$url"
+out_has ' and 0 executions of jobs'

@@ -44,6 +44,12 @@ for url in "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/$name";
     enqueue --topic t --payload x
     "$worker" "$url" claim >/dev/null
     because started
+    # What is due is the database's to say, not this machine's.
+    enqueue --topic t --payload x --delay 30m
+    LD_PRELOAD=$(dirname "$worker")/liblate_clock.so run why "$url" "$id" --json
+    [[ $(json_value reason) == due_later ]] || fail "it is due in half an hour"
+    out_matches 'it is not due yet: in (29|30)m'
+    expect 0 cancel "$url" "$id"
 
     # A worker at rest is woken by what comes, and what it does is followed.
     "$posthorn" tail "$url" --all --json >"$scratch/followed" 2>/dev/null &

@@ -42,9 +42,9 @@ out_matches '^\{"ready":3,"delayed":1,"waiting":0,"parked":0,"claimed":0,"done":
 # Retention removes what is finished, and only when its time has come.
 "$worker" "$url" acknowledge >/dev/null
 expect 0 clean "$url"
-out_is 'removed 0 finished messages, 0 dead messages, 0 dedup keys, 0 rows of joins, 0 rows of the inbox, 0 keys of commands and 0 leases'
+out_is 'removed 0 finished messages, 0 dead messages, 0 dedup keys, 0 rows of joins, 0 rows of the inbox, 0 keys of commands, 0 leases and 0 executions of jobs'
 expect 0 clean "$url" --keep 0s --json
-out_is '{"finished":3,"dead":0,"dedup_keys":0,"join_rows":0,"inbox":0,"command_keys":0,"leases":0}'
+out_is '{"finished":3,"dead":0,"dedup_keys":0,"join_rows":0,"inbox":0,"command_keys":0,"leases":0,"executions":0}'
 expect 0 enqueue "$url" --topic t --payload x
 "$worker" "$url" fail >/dev/null
 expect 0 clean "$url" --keep 0s

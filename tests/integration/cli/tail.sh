@@ -29,6 +29,9 @@ end_tail() {
 
 enqueue --topic old --payload x --delay 1h
 old=$id
+enqueue --topic lost --payload x
+lost=$id
+expect 0 work "$url" --until-empty --on lost -- sh -c 'exit 65'
 expect 0 enqueue "$url" --topic crowd --payload x --count 1500 --delay 1h
 
 # From now on: nothing of what is there, but what becomes of it, however old it is.
@@ -41,6 +44,13 @@ expect 0 work "$url" --until-empty --backoff 1h --on 'mail.*' -- sh -c 'echo clo
 shows "ready      $mail  .*failed: exited with 1: closed; again in "
 expect 0 cancel "$url" "$old"
 shows "cancelled  $old  old"
+expect 0 dead redrive "$url" "$lost"
+shows "ready      $lost  lost"
+expect 0 work "$url" --until-empty --on lost -- sh -c 'echo again >&2; exit 65'
+shows "dead       $lost  lost  exited with 65: again"
+expect 0 dead redrive "$url" "$lost"
+expect 0 work "$url" --until-empty --on lost -- true
+shows "done       $lost  lost"
 end_tail INT
 out_lacks crowd
 out_lacks top-secret
@@ -58,7 +68,7 @@ out_lacks "$mail"
 begin_tail --all
 shows "$mail"
 end_tail INT
-[[ $(wc -l <"$scratch/followed") == 1502 ]] || fail "all messages are more than a page"
+[[ $(wc -l <"$scratch/followed") == 1503 ]] || fail "all messages are more than a page"
 
 # A reader who leaves ends it, too.
 set +o pipefail

@@ -60,7 +60,8 @@ enqueue --topic t --payload x
 because claimed 'worker cli-worker has claimed it (attempt 1); its lease ends in '
 enqueue --topic t --payload x
 "$worker" "$url" claim >/dev/null
-because started 'worker cli-worker has started it (attempt 1); its lease ends in '
+because started 'worker cli-worker has started it (attempt 1, '
+out_has '); its lease ends in '
 enqueue --topic t --payload x
 rm -f "$scratch/started"
 "$posthorn" work "$url" --lease 200ms --name sleepy --on t -- \

@@ -107,14 +107,16 @@ until_true takes_hooks
 # Somebody takes the address while the old endpoints close: the daemon has it again when it is free.
 hold
 python3 -c 'import socket, sys, time
+open(sys.argv[2], "w").close()
 while True:
     try:
         taken = socket.create_server(("127.0.0.1", int(sys.argv[1])))
         break
     except OSError: time.sleep(0.001)
-time.sleep(600)' "$hooks" &
+time.sleep(600)' "$hooks" "$scratch/tries" &
 taker=$!
 helpers+=("$taker")
+until_true test -e "$scratch/tries" # the address is free for a second only
 kill -HUP "$daemon"
 until_true log_has 'cannot listen for webhooks, will try again'
 kill -9 "$taker"

@@ -33,6 +33,7 @@ END
 send() {
     expect 0 enqueue "$sender" --topic h --payload '{"n": 1}
 ' --count "$3"
+    id=$out
     expect 0 relay "$sender" --on h --to "http://127.0.0.1:$hooks$1" --set "secrets=$2" \
         --set allow_private=127.0.0.0/8 --until-empty --json
 }
@@ -45,11 +46,13 @@ send /hooks/first "$POSTHORN_TEST_HOOK" 5
 until_true eval '(($(wc -l <"$scratch/arrived") == 5))'
 until_true metric_is 'posthorn_fed_total\{source="partner",answer="stored"\} 5'
 
-# Who signs wrongly, or sends to nowhere, is refused for good.
+# Who signs wrongly, or sends to nowhere, is refused, and may try again.
 send /hooks/first whsec_b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXI= 1
-[[ $(json_value dead) == 1 ]] || fail "a wrong signature is refused"
+[[ $(json_value retrying) == 1 ]] || fail "a wrong signature is refused"
+expect 0 cancel "$sender" "$id"
 send /hooks/nowhere "$POSTHORN_TEST_HOOK" 1
-[[ $(json_value dead) == 1 ]] || fail "there is no such path"
+[[ $(json_value retrying) == 1 ]] || fail "there is no such path"
+expect 0 cancel "$sender" "$id"
 
 # Another path, at the same address.
 configuration "127.0.0.1:$hooks" /hooks/second

@@ -84,11 +84,24 @@ expect(len(ask(many)) < 2 * len(ask(b"GET /metrics HTTP/1.1\r\n\r\n")), "an answ
 # Those who only wait, wait in the kernel.
 before = files()
 idle = [connect() for _ in range(100)]
-idle[0].sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-expect(heard(idle[0]).startswith(b"HTTP/1.1 200 "), "the first is served")
 expect(files() < before + 20, f"{files() - before} files for those who are idle")
 for each in idle:
     each.close()
+
+# And they keep nobody from being served, whatever they have said so far: nothing, the beginning of a
+# request, or one whose body never comes.
+for beginning in (b"", b"GET /metrics HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"):
+    idle = [connect() for _ in range(12)]
+    for each in idle:
+        each.sendall(beginning)
+    began = time.monotonic()
+    answer = ask(b"GET /metrics HTTP/1.1\r\n\r\n")
+    took = time.monotonic() - began
+    expect(answer.startswith(b"HTTP/1.1 200 "), f"the one who asks heard {answer[:60]}")
+    print(f"a scrape behind 12 who sent {beginning[:20]} took {took:.3f} s")
+    expect(took < 1.5, f"who asks behind those who sent {beginning} waited for {took:.1f} s")
+    for each in idle:
+        each.close()
 
 # A byte now and then does not keep a connection.
 client, began = connect(), time.monotonic()

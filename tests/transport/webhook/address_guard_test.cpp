@@ -240,7 +240,7 @@ TEST_F(rebinding, whoever_answers_does_not_choose_where_it_goes)
             "127.0.0.2");
         const auto hooks = open({});
         const auto answer = sent_to(*hooks, redirecting.url("/hook"));
-        EXPECT_EQ(to_string(answer.why), "denied") << status;
+        EXPECT_EQ(to_string(answer.why), "declined") << status;
         EXPECT_THAT(answer.detail, HasSubstr("redirects are not followed"));
         EXPECT_THAT(answer.detail, HasSubstr(std::to_string(status)));
     }

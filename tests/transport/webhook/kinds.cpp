@@ -71,7 +71,7 @@ private:
                        : what.topic == pattern;
         });
         if (!is_wanted)
-            return test::reply(404, "nobody wants " + what.payload);
+            return test::reply(410, "nobody wants " + what.payload);
         if (std::exchange(rejects_, false))
             return test::reply(500, "not today");
         log_.push_back(what);

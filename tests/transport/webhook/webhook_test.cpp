@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <mutex>
@@ -44,9 +45,11 @@ protected:
     {
         auto result = environment::system();
         result.clock = clock;
-        result.log = [this](log_level, std::string_view line) {
+        result.log = [this](log_level level, std::string_view line) {
             const std::lock_guard lock(mutex);
             log += std::string(line) + "\n";
+            if (level != log_level::debug)
+                lines.emplace_back(line);
         };
         return result;
     }
@@ -68,6 +71,12 @@ protected:
     {
         return std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now()) + length;
     }
+    // Of what was logged, without what is told at debug.
+    std::size_t count_of(std::string_view words) const
+    {
+        return static_cast<std::size_t>(std::ranges::count_if(
+            lines, [&](const std::string& each) { return each.find(words) != std::string::npos; }));
+    }
     void TearDown() override
     {
         const std::lock_guard lock(mutex);
@@ -78,6 +87,7 @@ protected:
     testing::seeded_random random{7};
     std::mutex mutex;
     std::string log;
+    std::vector<std::string> lines;
 };
 
 // Proves: TRN-01
@@ -145,10 +155,10 @@ TEST_F(webhook, each_status_has_its_meaning)
     const auto hooks = open_webhook(how, world());
     const std::vector<std::pair<std::vector<int>, refusal>> table{
         {{200, 201, 202, 204, 299}, refusal::none},
-        {{300, 301, 302, 303, 304, 307, 308, 401, 403, 407}, refusal::denied},
-        {{404, 410}, refusal::unroutable},
-        {{413}, refusal::too_large},
-        {{400, 402, 405, 406, 411, 415, 418, 422, 431, 451}, refusal::malformed},
+        {{410}, refusal::unroutable},
+        {{300, 301, 302, 303, 304, 307, 308}, refusal::declined},
+        {{401, 403, 404, 405, 407}, refusal::declined},
+        {{400, 402, 406, 411, 413, 415, 418, 421, 422, 431, 451}, refusal::declined},
         {{408, 409, 423, 425, 500, 501, 502, 503, 504, 507, 599}, refusal::rejected},
         {{429}, refusal::busy}};
     for (const auto& [codes, why] : table)
@@ -268,6 +278,73 @@ TEST_F(webhook, an_endpoint_that_fails_is_left_alone_and_then_tried_with_one_mes
     EXPECT_THAT(log, AllOf(HasSubstr("left alone"), HasSubstr("answers again")));
 }
 
+// Proves: OPS-04
+TEST_F(webhook, that_an_endpoint_is_left_alone_is_told_once_and_so_is_its_end)
+{
+    std::atomic<bool> is_well = false;
+    http_sink sink([&](const auto&) { return reply(is_well ? 200 : 500); });
+    http_sink gone([&](const auto&) { return reply(500); });
+    http_sink other([&](const auto&) { return reply(200); });
+    std::vector<std::pair<std::string, bool>> told;
+    auto how = options(sink);
+    how.failures_max = 2;
+    how.pause_min = 10s;
+    how.on_endpoint = [&](const std::string& endpoint, bool is_left) {
+        const std::lock_guard lock(mutex);
+        told.emplace_back(endpoint, is_left);
+    };
+    auto hooks = open_webhook(how, world());
+    const auto send_to = [&](const http_sink& where) {
+        auto what = make();
+        what.destination = where.url(std::string("/") + canary);
+        (void)send(*hooks, what);
+    };
+    const auto next = [&] {
+        const std::lock_guard lock(mutex);
+        return std::exchange(told, {});
+    };
+    const auto place = [](const http_sink& of) {
+        return "http://127.0.0.1:" + std::to_string(of.port());
+    };
+    using list = std::vector<std::pair<std::string, bool>>;
+
+    for (int i = 0; i < 10; ++i)
+        send_to(sink);
+    EXPECT_EQ(next(), (list{{place(sink), true}}));
+    for (int i = 0; i < 5; ++i) {
+        clock->advance(5min);
+        send_to(sink);
+    }
+    EXPECT_EQ(next(), list{}) << "a trial that fails is no news";
+    clock->advance(5min);
+    is_well = true;
+    send_to(sink);
+    EXPECT_EQ(next(), (list{{place(sink), false}}));
+
+    // Nobody wants to send there any more.
+    send_to(gone);
+    send_to(gone);
+    EXPECT_EQ(next(), (list{{place(gone), true}}));
+    clock->advance(50min);
+    send_to(other);
+    EXPECT_EQ(next(), list{});
+    clock->advance(11min);
+    send_to(other);
+    send_to(other); // what is unused is forgotten after each round, at the latest before the next
+    EXPECT_EQ(next(), (list{{place(gone), false}}));
+
+    // Nor when the transport ends.
+    send_to(gone);
+    send_to(gone);
+    EXPECT_EQ(next(), (list{{place(gone), true}}));
+    hooks.reset();
+    EXPECT_EQ(next(), (list{{place(gone), false}}));
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(count_of("left alone"), 3U);
+    EXPECT_EQ(count_of("answers again"), 1U);
+    EXPECT_EQ(count_of("is forgotten"), 1U);
+}
+
 // Proves: TRN-02, F5
 TEST_F(webhook, without_anybody_there_it_is_unavailable_and_never_sent)
 {
@@ -322,7 +399,7 @@ TEST_F(webhook, a_status_counts_even_if_its_body_is_endless_or_breaks_off)
         return test::http_reply{.bytes = "HTTP/1.1 404 X\r\nContent-Length: 50\r\n\r\nhalf",
                                 .then = ending::close};
     });
-    EXPECT_EQ(send(*open_webhook(options(broken), world()), make()).why, refusal::unroutable);
+    EXPECT_EQ(send(*open_webhook(options(broken), world()), make()).why, refusal::declined);
 }
 
 // Proves: TRN-04
@@ -429,7 +506,7 @@ TEST_F(webhook, one_message_of_a_key_is_under_way_at_a_time_and_a_failure_holds_
         if (number < last)
             EXPECT_TRUE(answers.at(i).accepted()) << some[i].payload;
         else if (number == last)
-            EXPECT_EQ(answers.at(i).why, key == "bad" ? refusal::rejected : refusal::malformed);
+            EXPECT_EQ(answers.at(i).why, key == "bad" ? refusal::rejected : refusal::declined);
         else
             EXPECT_EQ(answers.at(i).why, refusal::held_back) << some[i].payload;
     }
