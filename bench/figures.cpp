@@ -39,13 +39,21 @@ double figures::median(const std::string& peer, const std::string& metric) const
 
 double figures::best(const std::string& peer, const std::string& metric) const
 {
-    return std::ranges::max(series_.at({metric, peer}).values);
+    const auto& all = series_.at({metric, peer});
+    const bool is_rate = all.unit.ends_with("/s");
+    return is_rate ? std::ranges::max(all.values) : std::ranges::min(all.values);
 }
 
 void figures::expect(const std::string& metric, const std::string& peer, double factor,
                      const std::string& against_metric, const std::string& against_peer)
 {
-    bars_.push_back({metric, peer, factor, against_metric, against_peer});
+    bars_.push_back({metric, peer, factor, against_metric, against_peer, bar::side::at_least});
+}
+
+void figures::expect_within(double factor, const std::string& metric, const std::string& peer,
+                            const std::string& against_peer)
+{
+    bars_.push_back({metric, peer, factor, metric, against_peer, bar::side::at_most});
 }
 
 void figures::expect_at_most(const std::string& metric, const std::string& peer, double limit)
@@ -65,11 +73,12 @@ bool figures::print(const std::string& json_path) const
     for (const auto& each : bars_) {
         const double factor =
             median(each.peer, each.metric) / median(each.against_peer, each.against_metric);
-        const bool reached = factor >= each.factor;
+        const bool at_least = each.which == bar::side::at_least;
+        const bool reached = at_least ? factor >= each.factor : factor <= each.factor;
         all_reached = all_reached && reached;
-        fmt::print("{} {} {}: {:.2f} x {} {} (bar {:.2f})\n", reached ? "reached" : "MISSED ",
+        fmt::print("{} {} {}: {:.2f} x {} {} ({} {:.2f})\n", reached ? "reached" : "MISSED ",
                    each.peer, each.metric, factor, each.against_peer, each.against_metric,
-                   each.factor);
+                   at_least ? "at least" : "at most", each.factor);
     }
 
     for (const auto& each : ceilings_) {

@@ -25,6 +25,10 @@ public:
     void expect(const std::string& metric, const std::string& peer, double factor,
                 const std::string& against_metric, const std::string& against_peer);
 
+    /// The same for what should be small, such as latencies: at most `factor` times the other's.
+    void expect_within(double factor, const std::string& metric, const std::string& peer,
+                       const std::string& against_peer);
+
     /// A bar on a count, such as bytes of log: its median must not be above `limit`.
     void expect_at_most(const std::string& metric, const std::string& peer, double limit);
 
@@ -38,6 +42,7 @@ private:
         double factor;
         std::string against_metric;
         std::string against_peer;
+        enum class side { at_least, at_most } which;
     };
     struct series {
         std::vector<double> values;

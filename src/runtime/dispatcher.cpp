@@ -506,12 +506,13 @@ std::size_t dispatcher::take_what_was_handed(turn& now)
 {
     std::size_t begun = 0;
     for (auto& each : bell_->handed_over([this] { return with_->held.fences(); })) {
-        const auto number = each.messages.fence;
-        if (has_room_for(now, number)) {
+        const auto lease_end = each.since + with_->options->lease;
+        const bool in_time = with_->source->environment().clock->monotonic() < lease_end;
+        if (in_time && has_room_for(now, each.messages.fence)) {
             begun += begin(now, std::move(each.messages), each.since);
             continue;
         }
-        // The place was taken meanwhile, or nothing is to begin any more.
+        // The place was taken meanwhile, or nothing is to begin any more, or it came too late.
         for (const auto& member : with_->held.take(std::move(each.messages), each.since))
             with_->held.returned(member, postpone(duration::zero()));
     }

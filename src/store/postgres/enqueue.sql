@@ -17,13 +17,12 @@ SELECT n.seq, c.now, c.now, {p}numbered_id(n.id_start, n.seq), n.topic, coalesce
 RETURNING seq, id, {{ring}}
 
 -- name: insert_one_plain
--- Marked while somebody sleeps: at the commit it is handed over, or rings; see hand_over() in the migrations.
-INSERT INTO {p}message (seq, created_at, due_at, worker, id, topic, correlation_id, causation_id, headers, payload)
-SELECT n.seq, n.now, n.now, CASE WHEN :ring::boolean AND {p}somebody_sleeps() THEN -1 ELSE 0 END,
-       {p}numbered_id(:id_start::text, n.seq), :topic::text, :correlation_id::text, :causation_id::text,
+-- While somebody sleeps it is handed over at the commit, or rings then; see hand_over() in the migrations.
+INSERT INTO {p}message (seq, created_at, due_at, id, topic, correlation_id, causation_id, headers, payload)
+SELECT n.seq, n.now, n.now, {p}numbered_id(:id_start::text, n.seq), :topic::text, :correlation_id::text, :causation_id::text,
        :headers::text, :payload::bytea
   FROM (SELECT {p}next_number() AS seq, {p}clock(:now::bigint) AS now) n
-RETURNING seq, id
+RETURNING seq, id, (SELECT {p}ring_for(seq) WHERE :ring::boolean)
 
 -- name: insert_any
 -- A message with an id that exists already is left out; the caller counts.

@@ -113,6 +113,7 @@ TEST_F(postgres_offers, the_commit_that_enqueues_a_message_claims_and_starts_it)
     EXPECT_EQ(look(sent.id).attempts, 1);
     EXPECT_FALSE(bell_->wait(enough)) << "nobody needs to claim";
 
+    admin_->execute("SELECT pg_sleep(0.05)");
     const auto got = take_one();
     const auto& message = got.messages.deliveries.front();
     EXPECT_EQ(message.receipt.id, sent.id);
@@ -123,7 +124,8 @@ TEST_F(postgres_offers, the_commit_that_enqueues_a_message_claims_and_starts_it)
     EXPECT_EQ(message.attempt, 1);
     EXPECT_TRUE(message.started);
     EXPECT_GT(got.messages.fence, before.fence);
-    EXPECT_LE(got.since, system_.clock->monotonic());
+    EXPECT_LE(got.since, system_.clock->monotonic() - 50ms) << "the lease has begun already";
+    EXPECT_EQ(got.messages.lease_until, got.messages.claimed_at + 30s);
     EXPECT_EQ(look(sent.id).worker, "alice");
     EXPECT_GE(*look(sent.id).started_at, look(sent.id).created_at);
 
@@ -455,6 +457,31 @@ TEST_F(postgres_offers, a_worker_whose_places_are_taken_meanwhile_gives_back_unh
     go_on.set_value();
     wait_until([&] { return count_messages(store_).done == places + 1; });
     EXPECT_EQ(admin_->count("SELECT max(attempts) FROM " + schema_ + ".message"), 1);
+    over.request_stop();
+}
+
+// Whoever lets triggers run early, and then does not commit, has let the lease run out.
+// Proves: I4, I5
+TEST_F(postgres_offers, a_worker_begins_nothing_whose_lease_is_over_when_it_comes)
+{
+    bell_->disarm();
+    std::atomic<std::int64_t> claimed_by = 0;
+    auto eyes = under_test_->connect(system_);
+    worker strict(store_, {.lease = 200ms, .look_at_least_every = 60s});
+    strict.handle("orders", [&](const delivery_view&) {
+        claimed_by = eyes->count("SELECT max(xmin::text::bigint) FROM " + schema_ + ".batch");
+    });
+    std::stop_source over;
+    std::jthread running([&] { strict.run(over.get_token()); });
+    wait_until([&] { return offers() > 0; });
+    admin_->begin();
+    const auto own = admin_->count("SELECT pg_current_xact_id()");
+    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
+    admin_->execute(sql("'orders'"));
+    admin_->execute("SELECT pg_sleep(0.4)");
+    admin_->commit();
+    wait_until([&] { return count_messages(store_).done == 1; });
+    EXPECT_GT(claimed_by, own) << "it was given back, and claimed";
     over.request_stop();
 }
 

@@ -19,11 +19,21 @@ $$ SELECT CASE WHEN pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtext('
                THEN NOT pg_catalog.pg_advisory_unlock_shared(pg_catalog.hashtext('{p}offer'), session)
                ELSE true END $$;
 
--- The look of ring(), without the notification.
-CREATE FUNCTION {p}somebody_sleeps() RETURNS boolean LANGUAGE sql VOLATILE AS
+-- Messages that transactions under way are to hand over: a row from the enqueue to its commit, and only while somebody
+-- sleeps. A trigger on the messages themselves would be paid for by every enqueue.
+CREATE UNLOGGED TABLE {p}handing (
+    seq bigint PRIMARY KEY
+);
+
+CREATE FUNCTION {p}hand_over_at_commit(seq bigint) RETURNS boolean LANGUAGE sql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS
+$$ INSERT INTO {p}handing (seq) VALUES (seq) ON CONFLICT DO NOTHING; SELECT true $$;
+
+-- Like ring(), for one plain message that was enqueued just now.
+CREATE FUNCTION {p}ring_for(seq bigint) RETURNS boolean LANGUAGE sql VOLATILE AS
 $$ SELECT CASE WHEN pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtext('{p}bell'), 1)
                THEN NOT pg_catalog.pg_advisory_unlock_shared(pg_catalog.hashtext('{p}bell'), 1)
-               ELSE true END $$;
+               ELSE {p}hand_over_at_commit(seq) END $$;
 
 -- At the commit of whoever enqueued while somebody slept. It must never make that transaction fail or wait: offers are
 -- only looked for in a view of the database that is as new as the statement, and those that others are about to take are
@@ -34,14 +44,16 @@ $body$
 DECLARE
     told text;
 BEGIN
+    DELETE FROM {p}handing WHERE seq = NEW.seq;
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        WITH taken AS (
+        WITH mine AS MATERIALIZED (
+            SELECT m.seq, m.topic FROM {p}message m WHERE m.seq = NEW.seq AND m.state = 0 AND m.place = 0 FOR UPDATE SKIP LOCKED),
+        taken AS (
             DELETE FROM {p}offer
-             WHERE id = (SELECT o.id FROM {p}offer o
+             WHERE id = (SELECT o.id FROM mine, {p}offer o
                           WHERE o.id > (SELECT last_value - 64 FROM {p}offer_id_seq)
-                            AND (NEW.topic = ANY (o.topics)
-                                 OR EXISTS (SELECT FROM unnest(o.prefixes) AS u (prefix) WHERE starts_with(NEW.topic, u.prefix)))
-                            AND EXISTS (SELECT FROM {p}message m WHERE m.seq = NEW.seq AND m.state = 0 AND m.place = 0)
+                            AND (mine.topic = ANY (o.topics)
+                                 OR EXISTS (SELECT FROM unnest(o.prefixes) AS u (prefix) WHERE starts_with(mine.topic, u.prefix)))
                             AND {p}offers(o.session)
                           ORDER BY o.id DESC LIMIT 1 FOR UPDATE OF o SKIP LOCKED)
             RETURNING id, session, owner, worker, lease),
@@ -60,10 +72,10 @@ BEGIN
 END
 $body$;
 
-CREATE CONSTRAINT TRIGGER hand_over AFTER INSERT ON {p}message DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.worker = -1) EXECUTE FUNCTION {p}hand_over();
+CREATE CONSTRAINT TRIGGER hand_over AFTER INSERT ON {p}handing DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION {p}hand_over();
 
--- The contract for every other language, as before; a plain message is marked while somebody sleeps.
+-- The contract for every other language, as before; a plain message rings for itself.
 CREATE OR REPLACE FUNCTION {p}enqueue(
     topic            text,
     payload          bytea   DEFAULT '',
@@ -149,18 +161,19 @@ BEGIN
     is_plain := coalesce(ordering_key, '') = '' AND coalesce(priority, 0) = 0 AND coalesce(delay_ms, 0) <= 0
                 AND expires_after_ms IS NULL;
     BEGIN
-        INSERT INTO {p}message (seq, created_at, due_at, place, worker, id, own_id, priority, expires_at, topic, ordering_key,
+        INSERT INTO {p}message (seq, created_at, due_at, place, id, own_id, priority, expires_at, topic, ordering_key,
                                 correlation_id, causation_id, headers, payload)
         VALUES (new_seq, now_us, now_us + greatest(coalesce(delay_ms, 0), 0) * 1000,
                 CASE WHEN is_plain THEN 0 WHEN coalesce(ordering_key, '') <> '' THEN 3 WHEN delay_ms > 0 THEN 2 ELSE 1 END,
-                CASE WHEN is_plain AND coalesce(ring, true) AND {p}somebody_sleeps() THEN -1 ELSE 0 END,
                 new_id, id IS NOT NULL, coalesce(priority, 0), coalesce(now_us + expires_after_ms * 1000, 0), topic,
                 coalesce(ordering_key, ''), coalesce(correlation_id, ''), coalesce(causation_id, ''),
                 coalesce(nullif(headers::text, '{}'), ''), coalesce(payload, ''));
     EXCEPTION WHEN unique_violation THEN
         RAISE EXCEPTION 'posthorn: a message with this id exists already' USING ERRCODE = 'unique_violation';
     END;
-    IF NOT is_plain AND coalesce(ring, true) THEN
+    IF coalesce(ring, true) AND is_plain THEN
+        PERFORM {p}ring_for(new_seq);
+    ELSIF coalesce(ring, true) THEN
         PERFORM {p}ring();
     END IF;
     RETURN new_id;
