@@ -22,7 +22,7 @@ INSERT INTO {p}message (seq, created_at, due_at, id, topic, correlation_id, caus
 SELECT n.seq, n.now, n.now, {p}numbered_id(:id_start::text, n.seq), :topic::text, :correlation_id::text, :causation_id::text,
        :headers::text, :payload::bytea
   FROM (SELECT {p}next_number() AS seq, {p}clock(:now::bigint) AS now) n
-RETURNING seq, id, (SELECT {p}ring_for(seq) WHERE :ring::boolean)
+RETURNING seq, id, CASE WHEN :ring::boolean THEN {p}ring_for(seq) END
 
 -- name: insert_any
 -- A message with an id that exists already is left out; the caller counts.
