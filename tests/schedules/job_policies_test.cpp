@@ -36,7 +36,8 @@ TEST_P(job_policies, skip_leaves_out_what_was_missed)
 {
     const auto start = now();
     miss_a_day(every_minute(misfire::skip));
-    EXPECT_THAT(instants(), ElementsAre(start + 24h - 1min, start + 24h));
+    // Both run at once: which handler notes its instant first is chance.
+    EXPECT_THAT(instants(), ::testing::UnorderedElementsAre(start + 24h - 1min, start + 24h));
     const auto all = executions();
     ASSERT_THAT(all, SizeIs(3));
     EXPECT_EQ(all[0].state, execution_state::skipped);
