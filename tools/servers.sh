@@ -316,6 +316,8 @@ write_env() {
         printf 'export %s=%q\n' "${!variable}" "$("${name}_url")" "${!variable}_PORT" "$port" \
             "${!variable}_PID" "$(<"$dir/$name.pid")" \
             "${!variable}_SOCKET" "$("${name}_socket")"
+        # A machine that builds beside the tests may let a connection wait for a while.
+        if [[ $name == postgres ]]; then printf 'export PGCONNECT_TIMEOUT=20\n'; fi
     done >"$dir/env"
 }
 

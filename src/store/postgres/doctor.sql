@@ -1,10 +1,10 @@
 -- What a diagnosis asks.
 
 -- name: missing_indexes
-SELECT 17 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+SELECT 14 - count(*) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
  WHERE i.indrelid IN ('{p}message'::regclass, '{p}batch'::regclass, '{p}inbox'::regclass, '{p}command_key'::regclass) AND i.indisvalid AND c.relname IN
-       ('message_pkey', 'message_id', 'message_due', 'message_later', 'message_key', 'message_new', 'message_expiry',
-        'message_open', 'message_parked', 'message_aside', 'message_dead', 'batch_lease', 'inbox_id', 'inbox_seq', 'inbox_state',
+       ('message_pkey', 'message_id', 'message_due', 'message_later', 'message_key', 'message_expiry',
+        'message_place', 'message_parked', 'batch_lease', 'inbox_id', 'inbox_seq', 'inbox_state',
         'inbox_done', 'command_key_expiry')
 
 -- name: claimed_by_nobody

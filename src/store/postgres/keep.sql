@@ -16,7 +16,7 @@ DELETE FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place = 6 RETURNING
 -- name: skip_key
 UPDATE {p}message SET state = 5 WHERE ordering_key = :ordering_key::text AND seq = :seq::bigint AND state = 4
 
--- name: remove_finished
+-- fragment: until_cutoff
 -- What ended so long ago was created even before. Numbers grow with the time of creation, so halving finds where the
 -- search may end, and a store in which nothing is old enough is not walked through.
 WITH RECURSIVE cutoff AS MATERIALIZED (SELECT {p}clock(:now::bigint) - :age::bigint AS instant),
@@ -27,16 +27,22 @@ halving (low, high) AS (
       FROM (SELECT low, high, (low + high + 1) / 2 AS middle,
                    coalesce((SELECT m.created_at FROM {p}message m WHERE m.seq >= (low + high + 1) / 2 ORDER BY m.seq LIMIT 1)
                             <= (SELECT instant FROM cutoff), false) AS old
-              FROM halving WHERE low < high) h)
+              FROM halving WHERE low < high) h),
+newest AS MATERIALIZED (SELECT max(low) AS seq FROM halving)
+
+-- name: remove_finished
+{{until_cutoff}}
 DELETE FROM {p}message
  WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message
-                          WHERE seq <= (SELECT max(low) FROM halving)
+                          WHERE seq <= (SELECT seq FROM newest)
                             AND state >= 6 AND finished_at <= (SELECT instant FROM cutoff)
                           ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
 -- name: removable_dead
-SELECT seq, ordering_key FROM {p}message WHERE place = 6 AND failed_at <= (SELECT {p}clock(:now::bigint)) - :age::bigint
- ORDER BY failed_at LIMIT :limit::bigint
+{{until_cutoff}}
+SELECT seq, ordering_key FROM {p}message
+ WHERE place = 6 AND seq <= (SELECT seq FROM newest) AND failed_at <= (SELECT instant FROM cutoff)
+ ORDER BY place, seq LIMIT :limit::bigint
 
 -- name: forget_dedup
 DELETE FROM {p}dedup WHERE (topic, dedup_key) IN

@@ -6,7 +6,7 @@
   ORDER BY m.ordering_key, m.seq LIMIT 1)
 
 -- name: arrivals
-SELECT seq, ordering_key FROM {p}message WHERE place = 3 ORDER BY seq LIMIT :limit::bigint
+SELECT seq, ordering_key FROM {p}message WHERE place = 3 ORDER BY place, seq LIMIT :limit::bigint
 
 -- name: ensure_heads
 -- A key without a head gets its lowest open message.

@@ -68,6 +68,19 @@ bool take(location& into, std::string_view name, const std::string& value)
     return true;
 }
 
+struct free_options {
+    void operator()(PQconninfoOption* all) const { PQconninfoFree(all); }
+};
+using connection_options = std::unique_ptr<PQconninfoOption, free_options>;
+
+bool has_connect_timeout(const connection_options& all)
+{
+    for (const auto* each = all.get(); each != nullptr && each->keyword != nullptr; ++each)
+        if (std::string_view(each->keyword) == "connect_timeout" && each->val != nullptr)
+            return true;
+    return false;
+}
+
 } // namespace
 
 location location::parse(std::string_view url)
@@ -99,17 +112,13 @@ location location::parse(std::string_view url)
     }
     core::check_identifier("schema", result.schema);
     char* why = nullptr;
-    const std::unique_ptr<PQconninfoOption, void (*)(PQconninfoOption*)> options(
-        PQconninfoParse(result.conninfo.c_str(), &why), &PQconninfoFree);
+    const connection_options options(PQconninfoParse(result.conninfo.c_str(), &why));
     if (options == nullptr) {
         PQfreemem(why); // it quotes the URL, and with it a password
         refuse("the PostgreSQL URL cannot be read; write "
                "postgresql://user:password@host:port/database and percent-encode what is special");
     }
-    bool has_timeout = false;
-    for (const auto* each = options.get(); each->keyword != nullptr; ++each)
-        has_timeout |= std::string_view(each->keyword) == "connect_timeout" && each->val != nullptr;
-    if (!has_timeout)
+    if (!has_connect_timeout(options) && !has_connect_timeout(connection_options(PQconndefaults())))
         result.conninfo += fmt::format("{}connect_timeout=5", separator);
     return result;
 }

@@ -28,13 +28,16 @@ SELECT m.seq FROM {p}message m
  WHERE m.seq > (SELECT low FROM {p}mark) AND m.state = 0 AND m.place = 0 AND {{filter}}
  ORDER BY m.seq LIMIT :limit::bigint
 
--- name: seqs_in_queue
-SELECT m.seq FROM {p}message m
- WHERE m.place BETWEEN 1 AND 5 AND m.place <= 4 AND {{waits}} = :waits::boolean AND {{filter}}
- ORDER BY m.seq LIMIT :limit::bigint
-
--- name: seqs_of_parked
-SELECT m.seq FROM {p}message m WHERE m.place >= 7 AND {{filter}} ORDER BY m.seq LIMIT :limit::bigint
+-- name: seqs_in_places
+-- Each place is a list by number in the index; the first of each list are put together. (With a plain = the server may take
+-- the order of numbers for as good, and walk past all other places.)
+SELECT found.seq
+  FROM unnest(:places::bigint[]) AS p (place),
+       LATERAL (SELECT m.seq FROM {p}message m
+                 WHERE m.place <> 0 AND m.place >= p.place AND m.place <= p.place
+                   AND {{waits}} = :waits::boolean AND {{filter}}
+                 ORDER BY m.place, m.seq LIMIT :limit::bigint) found
+ ORDER BY found.seq LIMIT :limit::bigint
 
 -- name: seqs_of_claimed
 SELECT m.seq FROM {p}batch b,
@@ -43,9 +46,6 @@ SELECT m.seq FROM {p}batch b,
                 SELECT * FROM {p}message o WHERE o.seq = ANY (b.others)) m
  WHERE m.fence = b.fence AND m.state IN (2, 3) AND {{filter}}
  ORDER BY m.seq LIMIT :limit::bigint
-
--- name: seqs_of_dead
-SELECT m.seq FROM {p}message m WHERE m.place = 6 AND {{filter}} ORDER BY m.seq LIMIT :limit::bigint
 
 -- name: records
 SELECT m.seq, m.id, m.created_at, m.due_at, m.expires_at, m.fence, m.started_at, m.finished_at, m.failed_at, m.attempts, m.state,
@@ -56,7 +56,7 @@ SELECT m.seq, m.id, m.created_at, m.due_at, m.expires_at, m.fence, m.started_at,
 
 -- name: count_queue
 SELECT {{waits}}, m.due_at > (SELECT {p}clock(:now::bigint)), count(*), min(m.due_at)
-  FROM {p}message m WHERE m.place BETWEEN 1 AND 5 AND m.place <= 4 GROUP BY 1, 2
+  FROM {p}message m WHERE m.place BETWEEN 1 AND 4 GROUP BY 1, 2
 
 -- name: count_parked
 SELECT count(*) FROM {p}message WHERE place >= 7

@@ -46,12 +46,12 @@ std::vector<std::int64_t> seqs(conversation& talk, const message_filter& filter)
     return numbers(talk.run(Statement::text, filtered<Statement>(filter)));
 }
 
-std::vector<std::int64_t> seqs_in_queue(conversation& talk, const message_filter& filter,
-                                        bool waits)
+std::vector<std::int64_t> seqs_in_places(conversation& talk, const message_filter& filter,
+                                         std::span<const std::int64_t> places, bool waits = false)
 {
-    using statement = sql::seqs_in_queue;
+    using statement = sql::seqs_in_places;
     auto with = filtered<statement>(filter);
-    with.set_flag(statement::waits, waits);
+    with.set(statement::places, places).set_flag(statement::waits, waits);
     return numbers(talk.run(statement::text, with));
 }
 
@@ -136,12 +136,12 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
         return seqs<sql::seqs_of_all>(talk_, filter);
     switch (*filter.state) {
     case message_state::ready:
-        return contract::merged(seqs_in_queue(talk_, filter, false),
+        return contract::merged(seqs_in_places(talk_, filter, places_of_ready),
                                 seqs<sql::seqs_of_plain>(talk_, filter), filter.limit);
-    case message_state::waiting: return seqs_in_queue(talk_, filter, true);
-    case message_state::parked: return seqs<sql::seqs_of_parked>(talk_, filter);
+    case message_state::waiting: return seqs_in_places(talk_, filter, places_of_waiting, true);
+    case message_state::parked: return seqs_in_places(talk_, filter, places_aside);
     case message_state::claimed: return seqs<sql::seqs_of_claimed>(talk_, filter);
-    case message_state::dead: return seqs<sql::seqs_of_dead>(talk_, filter);
+    case message_state::dead: return seqs_in_places(talk_, filter, places_of_dead);
     case message_state::done: return seqs_in_state(talk_, filter, row_state::done);
     case message_state::cancelled: return seqs_in_state(talk_, filter, row_state::cancelled);
     case message_state::expired: return seqs_in_state(talk_, filter, row_state::expired);

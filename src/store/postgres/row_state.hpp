@@ -4,6 +4,7 @@
 #include <posthorn/delivery.hpp>
 #include <posthorn/message_state.hpp>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -41,6 +42,13 @@ enum class row_state : std::int64_t {
     return static_cast<std::int64_t>(row);
 }
 
+/// Due, due later, arrived with a key: such a message is ready, or waits if it is not its key's
+/// head.
+inline constexpr std::array<std::int64_t, 3> places_of_ready{1, 2, 3};
+/// Arrived with a key, behind the head of its key.
+inline constexpr std::array<std::int64_t, 2> places_of_waiting{3, 4};
+inline constexpr std::array<std::int64_t, 1> places_of_dead{6};
+
 /// The places from here on are those of messages that were put aside.
 inline constexpr std::int64_t first_place_aside = 7;
 
@@ -53,6 +61,10 @@ inline constexpr std::int64_t first_place_aside = 7;
     }
     return first_place_aside;
 }
+
+inline constexpr std::array<std::int64_t, 3> places_aside{place_aside(park_reason::no_handler),
+                                                          place_aside(park_reason::paused),
+                                                          place_aside(park_reason::at_limit)};
 
 /// Why a message in this place was put aside; nothing if it was not.
 [[nodiscard]] constexpr std::optional<park_reason> reason_of(std::int64_t place) noexcept

@@ -3,11 +3,13 @@
 #include "gate/tcp_gate.hpp"
 #include "integration/postgres/private_server.hpp"
 #include "integration/postgres/server_fixture.hpp"
+#include "store/postgres/location.hpp"
 #include <posthorn/testing/manual_clock.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -138,6 +140,25 @@ TEST_F(postgres_connecting, parameters_that_nobody_knows_are_refused_before_anyt
     expect_bad_url("&lock_timeout=soon", "soon");
     expect_bad_url("&statement_timeout=-1s", "-1s");
     expect_bad_url("&pool", "name=value");
+}
+
+TEST_F(postgres_connecting, waits_for_five_seconds_unless_the_url_or_the_environment_says_otherwise)
+{
+    const auto timeout_of = [](const std::string& parameters) {
+        const auto info = postgres::location::parse("postgresql://host/db" + parameters).conninfo;
+        const auto found = info.find("connect_timeout=");
+        return found == std::string::npos ? "libpq's" : info.substr(found);
+    };
+    const char* of_tests = std::getenv("PGCONNECT_TIMEOUT");
+    const std::string before = of_tests == nullptr ? "" : of_tests;
+    ::setenv("PGCONNECT_TIMEOUT", "7", 1);
+    EXPECT_EQ(timeout_of(""), "libpq's");
+    EXPECT_EQ(timeout_of("?connect_timeout=9"), "connect_timeout=9");
+    ::unsetenv("PGCONNECT_TIMEOUT");
+    EXPECT_EQ(timeout_of(""), "connect_timeout=5");
+    EXPECT_EQ(timeout_of("?connect_timeout=9"), "connect_timeout=9");
+    if (of_tests != nullptr)
+        ::setenv("PGCONNECT_TIMEOUT", before.c_str(), 1);
 }
 
 TEST_F(postgres_connecting, a_schema_that_is_no_name_is_refused)

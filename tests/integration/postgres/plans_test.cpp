@@ -103,14 +103,20 @@ std::vector<probe> probes()
                            {sql::claim::start, "100"}};
     auto unless_chores = claim;
     unless_chores[sql::claim::anyway] = "false";
+    const auto listing = [](const std::string& places) {
+        return parameters{{sql::seqs_in_places::places, places + "::bigint[]"},
+                          {sql::seqs_in_places::waits, "false"},
+                          {sql::seqs_in_places::after, "0"},
+                          {sql::seqs_in_places::limit, "50"}};
+    };
     return {
         {sql::claim::text, claim, {"message_due", "message_pkey"}, 3'000},
-        {sql::claim::text, unless_chores, {"message_new"}, 200},
+        {sql::claim::text, unless_chores, {"message_place"}, 200},
         {sql::look::text,
          {{sql::look::seen_before, "1"},
           {sql::look::seen_to, "1000000"},
           {sql::look::low, "940000"}},
-         {"message_new", "message_later", "message_expiry", "message_pkey"}},
+         {"message_place", "message_later", "message_expiry", "message_pkey"}},
         {sql::lock_batch::text,
          {{sql::lock_batch::fence, "20"}, {sql::lock_batch::owner, "'alice'"}},
          {"batch_pkey"}},
@@ -167,7 +173,7 @@ std::vector<probe> probes()
          {{sql::lock_heads::keys, "ARRAY['key 1', 'key 2']"}},
          {"key_head_pkey"}},
         {sql::admit::text, {{sql::admit::seqs, seqs(929'001, 929'100)}}, {"key_head_pkey"}, 5'000},
-        {sql::arrivals::text, {{sql::arrivals::limit, "100"}}, {"message_new"}, 150},
+        {sql::arrivals::text, {{sql::arrivals::limit, "100"}}, {"message_place"}, 150},
         {sql::ripen::text, {{sql::ripen::limit, "100"}}, {"message_later"}, 4'000},
         {sql::unpark::text,
          {{sql::unpark::topics, "ARRAY['aside 1', 'aside 2', 'unknown']"},
@@ -178,9 +184,10 @@ std::vector<probe> probes()
          {{sql::outlook::low, "940000"}},
          {"message_parked", "message_later", "message_expiry", "batch_lease"},
          300},
-        {sql::seqs_of_parked::text,
-         {{sql::seqs_of_parked::after, "0"}, {sql::seqs_of_parked::limit, "50"}},
-         {"message_aside"}},
+        // Listed by number: what is ready (each arrival may be a head), was put aside, is dead.
+        {sql::seqs_in_places::text, listing("'{1, 2, 3}'"), {"message_place"}, 1'000},
+        {sql::seqs_in_places::text, listing("'{7, 8, 9}'"), {"message_place"}, 300},
+        {sql::seqs_in_places::text, listing("'{6}'"), {"message_place"}},
         {sql::late::text, {{sql::late::limit, "100"}}, {"message_expiry"}, 150},
         {sql::expire::text, {{sql::expire::seqs, seqs(990'001, 990'100)}}, {"message_pkey"}, 2'000},
         {sql::open_members::text, {{sql::open_members::fence, "1"}}, {"message_pkey"}, 300},
@@ -203,7 +210,11 @@ std::vector<probe> probes()
         {sql::delete_dead::text, {{sql::delete_dead::seqs, seqs(985'000, 985'000)}}, {}, 50},
         {sql::removable_dead::text,
          {{sql::removable_dead::age, "0"}, {sql::removable_dead::limit, "100"}},
-         {"message_died"},
+         {"message_place"},
+         300},
+        {sql::removable_dead::text,
+         {{sql::removable_dead::age, "31536000000000000"}, {sql::removable_dead::limit, "100"}},
+         {"message_pkey"},
          300},
         {sql::remove_finished::text,
          {{sql::remove_finished::age, "0"}, {sql::remove_finished::limit, "500"}},
@@ -222,9 +233,6 @@ std::vector<probe> probes()
          {{sql::find_dedup::topic, "'orders'"}, {sql::find_dedup::dedup_key, "'once 500'"}},
          {"dedup_pkey"},
          10},
-        {sql::seqs_of_dead::text,
-         {{sql::seqs_of_dead::after, "0"}, {sql::seqs_of_dead::limit, "50"}},
-         {"message_dead"}},
         {sql::blocker_of::text,
          {{sql::blocker_of::ordering_key, "'key 5'"}},
          {"key_head_pkey", "message_pkey"},
