@@ -16,13 +16,16 @@ src/core/environment*.cpp   the real environment: the one place where time and c
 components='outbox|inbox|joins|leases|schedules|idempotency|unit_of_work'
 engines='sqlite|postgres|mariadb'
 transports='rabbitmq|kafka|nats|redis|webhook'
+top='relay/|feeds/|endpoint/|app/'
 forbidden_includes="
-core                store/|($components)/|runtime/|transport/|http/|app/
-http                store/|($components)/|runtime/|transport/|feeds/|relay/|endpoint/|app/
-store               ($components)/|runtime/|transport/|http/|app/
-($components)       store/($engines)/|runtime/|transport/|http/|app/
-transport           store/($engines)/|runtime/|http/|app/
-runtime             store/($engines)/|http/|app/
+core                store/|($components)/|runtime/|transport/|http/|$top
+http                store/|($components)/|runtime/|transport/|$top
+store               ($components)/|runtime/|transport/|http/|$top
+($components)       store/($engines)/|runtime/|transport/|http/|$top
+transport           store/($engines)/|runtime/|http/|$top
+runtime             store/($engines)/|http/|$top
+(relay|feeds)       store/($engines)/|http/|endpoint/|app/
+endpoint            store/($engines)/|runtime/|relay/|app/
 "
 
 # What a user of the public headers must not need.

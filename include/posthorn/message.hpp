@@ -89,7 +89,7 @@ struct enqueued : locator {
 enum class cancel_answer {
     cancelled, ///< it will never start
     too_late,  ///< it is running or has ended
-    pending,   ///< asked for; whoever holds the message decides (never on SQLite)
+    pending,   ///< asked for; whoever holds the message decides (no engine answers so yet)
     not_found, ///< no such message
 };
 

@@ -239,7 +239,7 @@ void verb_tree::declare_trace()
               "  posthorn trace sqlite:orders.db 01890a5d-ac96-774b-bcce-b302099a8057\n"
               "  posthorn trace sqlite:orders.db order-7 --since 3d --json\n\n"
               "There is no index of correlations, which every enqueue would pay for: each message\n"
-              "since the beginning is read, about a million per second from memory.",
+              "since the beginning is read, in short steps.",
               "no message belongs to it, or the store failed"},
              what, &cli::trace);
     trace
