@@ -17,7 +17,7 @@ decision dead(std::string_view reason, dead_key on_dead)
 {
     return {.become = settled_as::dead,
             .error = reason.empty() ? "failed without a reason"
-                                    : std::string(truncated(reason, limits::error_bytes_max)),
+                                    : readable(reason, limits::error_bytes_max),
             .blocks_key = on_dead == dead_key::blocks};
 }
 
@@ -33,7 +33,7 @@ decision try_again(const outcome& said, const delivery_facts& facts, const retry
     }
     return {.become = settled_as::retrying,
             .delay = std::clamp(said.delay.value_or(*wait), duration::zero(), limits::span_max),
-            .error = std::string(truncated(said.error, limits::error_bytes_max))};
+            .error = readable(said.error, limits::error_bytes_max)};
 }
 
 } // namespace

@@ -216,6 +216,23 @@ std::string_view truncated(std::string_view text, std::size_t bytes_max) noexcep
     return text.substr(0, bytes_max);
 }
 
+std::string readable(std::string_view words, std::size_t bytes_max)
+{
+    if (is_text(words))
+        return std::string(truncated(words, bytes_max));
+    constexpr std::string_view unreadable = "\xef\xbf\xbd";
+    std::string result;
+    while (!words.empty()) {
+        const auto length = words.front() == '\0' ? 0 : utf8_length(words);
+        const auto next = length == 0 ? unreadable : words.substr(0, length);
+        if (result.size() + next.size() > bytes_max)
+            break;
+        result += next;
+        words.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return result;
+}
+
 std::string headers_to_json(const headers& values)
 {
     return values.empty() ? std::string{} : nlohmann::json(values).dump();

@@ -35,6 +35,10 @@ void check_identifier(std::string_view what, std::string_view name);
 /// The longest start of `text` within `bytes_max` that cuts no UTF-8 character in two.
 [[nodiscard]] std::string_view truncated(std::string_view text, std::size_t bytes_max) noexcept;
 
+/// Such a start of words that come from anywhere, as text: what is not UTF-8, and NUL, becomes
+/// U+FFFD.
+[[nodiscard]] std::string readable(std::string_view words, std::size_t bytes_max);
+
 /// Headers as a JSON object of strings, the form in which every store keeps them; empty for none.
 [[nodiscard]] std::string headers_to_json(const headers& values);
 [[nodiscard]] headers headers_from_json(std::string_view json);

@@ -133,7 +133,7 @@ bool give_up(transaction& tx, const command_key& which, const reservation& held,
              std::string_view error)
 {
     return tx.session().command_keys().fail(request_of(which, held.token),
-                                            core::truncated(error, limits::error_bytes_max));
+                                            core::readable(error, limits::error_bytes_max));
 }
 
 bool give_up(store& where, const command_key& which, const reservation& held,

@@ -107,6 +107,20 @@ TEST_P(dead_letters, one_can_be_inspected)
     EXPECT_EQ(record.attempts, 1);
 }
 
+// Proves: OUT-13, I2
+TEST_P(dead_letters, words_that_are_not_text_are_kept_readable)
+{
+    const auto dead = add();
+    EXPECT_EQ(fail(claim_one(), "caf\xe9 au lait"), settled_as::dead);
+    EXPECT_EQ(look(dead).last_error, "caf\xef\xbf\xbd au lait");
+
+    const auto again = add();
+    const auto held = claim_one();
+    const std::string_view cut_off("out of \0memory", 14);
+    EXPECT_EQ(box().abandon(alice, {&held, 1}, {}, cut_off).answers.front(), settled_as::retrying);
+    EXPECT_EQ(look(again).last_error, "out of \xef\xbf\xbdmemory");
+}
+
 // Proves: OUT-13, I3
 TEST_P(dead_letters, a_redriven_message_starts_over)
 {

@@ -87,6 +87,24 @@ TEST(schemas, a_subscriber_can_wake_the_others_of_its_schema_and_not_itself)
     EXPECT_LT(own - own_before, rounds);
 }
 
+// Proves: MDB-07
+TEST(schemas, a_subscriber_may_leave_while_its_line_is_being_let_go)
+{
+    schema_tenants all(1);
+    const auto here = stores(all.list());
+    const auto world = environment::system();
+    for (int i = 0; i < 200; ++i) {
+        std::atomic<int> rung = 0;
+        auto one = here.way_to(all.list()[0]).listen([&rung] { ++rung; });
+        // It is rung when its line begins to listen; not if the line of the last one still does.
+        for (int wait = 0; wait < 20 && rung == 0; ++wait)
+            world.clock->pause(1ms);
+        one->rest(false);
+        world.clock->pause(std::chrono::microseconds{i * 10});
+        one.reset();
+    }
+}
+
 // Proves: OUT-15, MDB-07
 TEST(schemas, what_nobody_here_handles_wakes_a_worker_that_does)
 {

@@ -272,6 +272,22 @@ TEST(truncation, what_is_not_utf_8_is_cut_anywhere)
     EXPECT_EQ(truncated(std::string(30, '\x80'), 20).size(), 20U);
 }
 
+TEST(readable_words, are_text_whatever_they_were)
+{
+    EXPECT_EQ(readable("caf\u00e9", 100), "caf\u00e9");
+    EXPECT_EQ(readable("caf\xe9 au lait", 100), "caf\ufffd au lait");
+    EXPECT_EQ(readable(std::string_view("a\0b", 3), 100), "a\ufffdb");
+    EXPECT_EQ(readable("\xf0\x9f\x93", 100), "\ufffd\ufffd\ufffd") << "cut before its end";
+    EXPECT_EQ(readable("", 100), "");
+}
+
+TEST(readable_words, are_cut_between_characters)
+{
+    EXPECT_EQ(readable("a\u00e9", 2), "a");
+    EXPECT_EQ(readable("\xe9\xe9", 5), "\ufffd");
+    EXPECT_EQ(readable("\xe9", 2), "");
+}
+
 TEST(headers_json, headers_come_back_as_they_went)
 {
     const headers some{{"plain", "value"},

@@ -49,8 +49,10 @@ backend::backend(location where, const store_options& options,
     // A store that cannot be used says so when it is opened, not at the first message.
     auto first = take();
     try {
-        if (shared_)
+        if (shared_) {
             require_current(*first, where_);
+            frontier_.reset(first->run(sql::read_mark::text).integer(0, 0));
+        }
     } catch (...) {
         leave_clean(connections(), first);
         throw;
@@ -131,7 +133,8 @@ std::vector<enqueued> backend::insert(std::span<const contract::new_message> mes
         return contract::backend::insert(messages);
     auto turn = take();
     try {
-        auto result = insert_at_once(*turn, messages, options_.environment);
+        conversation talk(*turn, conversation::purpose::write);
+        auto result = insert_at_once(talk, messages, options_.environment);
         if (doorbell_)
             doorbell_->ring();
         return result;
@@ -179,17 +182,11 @@ contract::outlook backend::outlook()
     }
 }
 
-// A statement that commits by itself; behind a pooler it brings its settings along.
 rows backend::run_alone(const contract::named_statement& which, const arguments& with)
 {
     auto turn = take();
     try {
-        std::vector<step> steps;
-        if (const auto* settings = turn->local_settings())
-            steps.push_back({sql::set_locally::text, *settings});
-        steps.push_back({which, with});
-        auto answers = turn->run_all(steps, commit_sent::yes);
-        return std::move(answers.back());
+        return conversation(*turn, conversation::purpose::write).run_alone(which, with);
     } catch (...) {
         leave_clean(connections(), turn);
         throw;

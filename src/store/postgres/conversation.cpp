@@ -60,6 +60,13 @@ std::vector<rows> conversation::run_all_and_commit(std::vector<step> steps)
     return results;
 }
 
+rows conversation::run_alone(const contract::named_statement& which, const arguments& with)
+{
+    if (db_.local_settings() == nullptr)
+        return db_.run(which, with, commit_sent::yes);
+    return std::move(run_all_and_commit({{which, with}}).front());
+}
+
 void conversation::begin()
 {
     if (begin_pending_)

@@ -23,6 +23,10 @@ public:
     /// The last statements, and the commit, in one round trip. What is said next begins anew.
     std::vector<rows> run_all_and_commit(std::vector<step> steps);
 
+    /// One statement that commits by itself, in one round trip; behind a pooler it brings its
+    /// settings along. Requires: no transaction is open.
+    rows run_alone(const contract::named_statement& which, const arguments& with);
+
     /// Begins now: somebody else is about to speak on the connection.
     void begin();
 

@@ -73,12 +73,19 @@ struct free_options {
 };
 using connection_options = std::unique_ptr<PQconninfoOption, free_options>;
 
-bool has_connect_timeout(const connection_options& all)
+bool has(const connection_options& all, std::string_view keyword)
 {
     for (const auto* each = all.get(); each != nullptr && each->keyword != nullptr; ++each)
-        if (std::string_view(each->keyword) == "connect_timeout" && each->val != nullptr)
+        if (each->keyword == keyword && each->val != nullptr)
             return true;
     return false;
+}
+
+// Somebody says it, or may say it: a service that the URL names is looked up when connecting.
+bool has_connect_timeout(const connection_options& of_url)
+{
+    return has(of_url, "connect_timeout") || has(of_url, "service") ||
+           has(connection_options(PQconndefaults()), "connect_timeout");
 }
 
 } // namespace
@@ -118,7 +125,7 @@ location location::parse(std::string_view url)
         refuse("the PostgreSQL URL cannot be read; write "
                "postgresql://user:password@host:port/database and percent-encode what is special");
     }
-    if (!has_connect_timeout(options) && !has_connect_timeout(connection_options(PQconndefaults())))
+    if (!has_connect_timeout(options))
         result.conninfo += fmt::format("{}connect_timeout=5", separator);
     return result;
 }

@@ -38,6 +38,17 @@ std::int64_t cut_number(std::string_view& from)
     return failed == std::errc{} ? result : 0;
 }
 
+// Returns how many were there.
+std::size_t delete_offers(connection& db, const std::set<std::int64_t>& which)
+{
+    if (which.empty())
+        return 0;
+    const std::vector<std::int64_t> ids(which.begin(), which.end());
+    arguments with;
+    with.set(sql::withdraw_offers::ids, std::span<const std::int64_t>(ids));
+    return db.run(sql::withdraw_offers::text, with).changed();
+}
+
 } // namespace
 
 // The first time in a session. False: not now, or with these rights never.
@@ -74,13 +85,16 @@ void offers::make(connection& db, const contract::place_offer& terms, std::size_
 
 void offers::withdraw(connection& db)
 {
-    if (open_.empty())
-        return;
-    const std::vector<std::int64_t> ids(open_.begin(), open_.end());
-    arguments with;
-    with.set(sql::withdraw_offers::ids, std::span<const std::int64_t>(ids));
-    must_ask_ = db.run(sql::withdraw_offers::text, with).changed() < open_.size() || must_ask_;
+    must_ask_ = delete_offers(db, open_) < open_.size() || must_ask_;
     open_.clear();
+}
+
+// Whoever has taken one and is about to commit is waited for: asked before, the server would not
+// show yet what we were given, and later nobody would ask.
+void offers::end_doubts(connection& db)
+{
+    delete_offers(db, doubtful_);
+    doubtful_.clear();
 }
 
 bool offers::is_about_one(std::string_view said) noexcept
@@ -103,6 +117,7 @@ bool offers::hear(std::string_view said, int session)
 void offers::lose() noexcept
 {
     must_ask_ = must_ask_ || terms_.has_value();
+    doubtful_.merge(open_);
     open_.clear();
     begun_ = false;
     may_offer_.reset();
@@ -129,6 +144,7 @@ std::vector<contract::handed_batch> offers::take(connection& db, const std::vect
     std::vector<contract::handed_batch> result;
     if (!terms_)
         return result;
+    end_doubts(db);
     const auto asked_at = world_.clock->monotonic();
     const auto found = ask(db, held);
     must_ask_ = false;

@@ -47,6 +47,7 @@ public:
 
 private:
     bool begin(connection& db, const contract::place_offer& terms);
+    void end_doubts(connection& db);
     [[nodiscard]] rows ask(connection& db, const std::vector<fence>& held) const;
 
     const environment& world_;
@@ -55,7 +56,8 @@ private:
     std::optional<bool> may_offer_;              ///< the rights of this session, once it has looked
     bool begun_ = false; ///< this session has the lock that makes them count
     std::set<std::int64_t> open_;
-    std::vector<fence> told_; ///< handed over, and not taken yet
+    std::set<std::int64_t> doubtful_; ///< of sessions that ended: somebody may be filling one
+    std::vector<fence> told_;         ///< handed over, and not taken yet
     bool must_ask_ = false;
 };
 

@@ -106,7 +106,7 @@ batch queue::claim_and_commit(const contract::claim_request& request)
 {
     // A worker's name is written once, and then known by its number.
     if (talk_.db().known_worker != request.worker) {
-        talk_.db().run(sql::know_worker::text, named(request.worker));
+        talk_.run_alone(sql::know_worker::text, named(request.worker));
         talk_.db().known_worker = request.worker;
     }
     const auto from = front_.front(world_.clock->monotonic());
@@ -127,8 +127,7 @@ batch queue::claim_plain(const contract::claim_request& request, std::int64_t fr
         .set_text(statement::owner, request.owner)
         .set(statement::lease, request.lease)
         .set_text(statement::worker, request.worker);
-    // One statement commits by itself.
-    const auto found = talk_.db().run(statement::text, with, commit_sent::yes);
+    const auto found = talk_.run_alone(statement::text, with);
     batch claimed = read_plain_batch(found, request.lease);
     if (!claimed.empty())
         front_.claimed(claimed.deliveries.front().receipt.position,
@@ -139,6 +138,7 @@ batch queue::claim_plain(const contract::claim_request& request, std::int64_t fr
 }
 
 // Seldom, and on its own: so that the next process need not walk through what this one has drained.
+// What was claimed just before has been committed, and must reach its worker whatever happens here.
 void queue::remember_low()
 {
     const auto low = front_.worth_remembering();
@@ -146,7 +146,11 @@ void queue::remember_low()
         return;
     arguments with;
     with.set(sql::raise_mark::low, low);
-    talk_.db().run(sql::raise_mark::text, with);
+    try {
+        talk_.run_alone(sql::raise_mark::text, with);
+    } catch (
+        const error&) { // the next process walks further; a broken connection is not used again
+    }
 }
 
 batch queue::take(const rows& claimed, const contract::claim_request& request)
@@ -399,10 +403,15 @@ std::vector<settled_as> queue::settle_and_commit(std::string_view owner, fence w
             return answers;
     const settling plan(owner, which, what, keep_done, settling::followed::settle_none, world_);
     const auto results = talk_.run_all_and_commit(plan.steps());
+    auto answers = plan.answers(results);
     if (!plan.any_followed(results))
-        return plan.answers(results);
-    auto answers = settle(owner, which, what, keep_done);
+        return answers;
+    // Nothing is settled yet, unless whoever followed a message left while these were under way.
+    const auto with_followers = settle(owner, which, what, keep_done);
     talk_.commit();
+    for (std::size_t i = 0; i < answers.size(); ++i)
+        if (answers[i] == settled_as::lost)
+            answers[i] = with_followers[i];
     return answers;
 }
 
@@ -421,12 +430,12 @@ rows queue::run_settle_plain(std::string_view owner, fence which,
         using statement = sql::settle_stretch;
         say_whose(statement{});
         with.set(statement::first, seqs.front()).set(statement::last, seqs.back());
-        return talk_.db().run(statement::text, with, commit_sent::yes);
+        return talk_.run_alone(statement::text, with);
     }
     using statement = sql::settle_plain;
     say_whose(statement{});
     with.set(statement::seqs, seqs);
-    return talk_.db().run(statement::text, with, commit_sent::yes);
+    return talk_.run_alone(statement::text, with);
 }
 
 // One statement that commits by itself. Empty: it was not for these.

@@ -116,7 +116,10 @@ RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.
           m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
 
 -- name: know_worker
-INSERT INTO {p}worker (name) VALUES (:worker::text) ON CONFLICT (name) DO NOTHING
+-- A name that is known must not use up a number: this is said again and again where workers share connections.
+INSERT INTO {p}worker (name)
+SELECT :worker::text WHERE NOT EXISTS (SELECT FROM {p}worker WHERE name = :worker::text)
+    ON CONFLICT (name) DO NOTHING
 
 -- name: lock_batch
 SELECT lease_until > (SELECT {p}clock(:now::bigint)) FROM {p}batch WHERE fence = :fence::bigint AND owner = :owner::text FOR UPDATE

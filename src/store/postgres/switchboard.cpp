@@ -233,6 +233,8 @@ void switchboard::serve_lines()
         const std::lock_guard lock(mutex_);
         for (const auto& channel : changed_) {
             const auto found = lines_.find(channel);
+            if (found == lines_.end()) // its last subscriber left while we let it go
+                continue;
             const bool wanted = !found->second.asleep.empty();
             if (wanted && !found->second.listening)
                 to_arm.push_back(channel);

@@ -75,12 +75,12 @@ bool takes_one_statement(std::span<const contract::new_message> messages)
            (messages.size() == 1 || std::ranges::none_of(messages, has_own_id));
 }
 
-std::vector<enqueued> insert_at_once(connection& db,
+std::vector<enqueued> insert_at_once(conversation& talk,
                                      std::span<const contract::new_message> messages,
                                      const environment& world)
 {
     const auto [which, with] = insertion_of(messages, world, ringing::yes);
-    return answers(db.run(which, with, commit_sent::yes), messages);
+    return answers(talk.run_alone(which, with), messages);
 }
 
 std::vector<enqueued> writer::insert(std::span<const contract::new_message> messages)

@@ -36,7 +36,7 @@ private:
 [[nodiscard]] bool takes_one_statement(std::span<const contract::new_message> messages);
 
 /// Adds them in that one statement, on its own.
-[[nodiscard]] std::vector<enqueued> insert_at_once(connection& db,
+[[nodiscard]] std::vector<enqueued> insert_at_once(conversation& talk,
                                                    std::span<const contract::new_message> messages,
                                                    const environment& world);
 

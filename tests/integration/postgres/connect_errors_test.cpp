@@ -157,6 +157,7 @@ TEST_F(postgres_connecting, waits_for_five_seconds_unless_the_url_or_the_environ
     ::unsetenv("PGCONNECT_TIMEOUT");
     EXPECT_EQ(timeout_of(""), "connect_timeout=5");
     EXPECT_EQ(timeout_of("?connect_timeout=9"), "connect_timeout=9");
+    EXPECT_EQ(timeout_of("?service=shop"), "libpq's") << "its file may say so";
     if (of_tests != nullptr)
         ::setenv("PGCONNECT_TIMEOUT", before.c_str(), 1);
 }

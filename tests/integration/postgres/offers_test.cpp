@@ -175,6 +175,25 @@ TEST_F(postgres_offers, who_may_do_nothing_but_enqueue_by_sql_can_hand_over)
     }
 }
 
+// Proves: OUT-20
+TEST_F(postgres_offers, who_may_do_nothing_but_enqueue_can_use_them_for_nothing_else)
+{
+    const scratch_role guest(*admin_);
+    admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + guest.name());
+    admin_->begin();
+    admin_->execute("SET LOCAL ROLE " + guest.name());
+    admin_->execute("SELECT " + schema_ + ".hand_over_at_commit(n) FROM generate_series(1, 99) n");
+    admin_->execute("RESET ROLE");
+    EXPECT_EQ(admin_->count("SELECT count(*) FROM " + schema_ + ".handing"), 0)
+        << "of numbers that are still to come";
+    admin_->execute("SET LOCAL ROLE " + guest.name() + "; CREATE TEMP TABLE mine (seq bigint)");
+    EXPECT_THROW(admin_->execute("CREATE TRIGGER mine AFTER INSERT ON mine FOR EACH ROW EXECUTE "
+                                 "FUNCTION " +
+                                 schema_ + ".hand_over()"),
+                 std::exception);
+    admin_->rollback();
+}
+
 TEST_F(postgres_offers, what_nobody_can_take_rings)
 {
     offer();
@@ -276,6 +295,28 @@ TEST_F(postgres_offers, what_was_handed_over_unheard_is_found_when_the_connectio
     EXPECT_EQ(receipt.id, sent.id);
     EXPECT_TRUE(handed().empty()) << "it asks once";
     EXPECT_EQ(queue_.acknowledge(who_, {&receipt, 1}).answers.front(), settled_as::done);
+}
+
+// Proves: I5
+TEST_F(postgres_offers, a_commit_that_is_still_under_way_when_the_connection_is_back_is_waited_for)
+{
+    offer();
+    admin_->begin();
+    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
+    admin_->execute(sql("'orders'")); // has taken the offer, and is not committed yet
+    end_sleeper();
+    auto asked = std::async(std::launch::async, [&] {
+        std::vector<contract::handed_batch> got;
+        wait_until([&] {
+            (void)bell_->wait(10ms);
+            got = handed();
+            return !got.empty();
+        });
+        return got.size();
+    });
+    EXPECT_EQ(asked.wait_for(1500ms), std::future_status::timeout) << "nothing is there to see";
+    admin_->commit();
+    EXPECT_EQ(asked.get(), 1U);
 }
 
 // Proves: I4

@@ -246,6 +246,21 @@ TEST_F(postgres_pooler, settings_of_a_transaction_do_not_stay_in_the_shared_sess
     EXPECT_EQ(cancel(others, id), cancel_answer::cancelled) << "the other's patience holds";
 }
 
+TEST_F(postgres_pooler, what_is_settled_waits_no_longer_than_it_may)
+{
+    auto ours = posthorn::open(url() + "&pooler=transaction&lock_timeout=77ms");
+    enqueue(ours, {"orders", "x"});
+    const owner alice{.token = "token of alice", .worker = "alice"};
+    outbox queue(ours);
+    const auto claimed = queue.claim(alice);
+    admin_->begin();
+    admin_->execute("SELECT 1 FROM " + schema_ + ".batch FOR UPDATE");
+    EXPECT_EQ(thrown_by([&] { (void)queue.acknowledge(alice, claimed.receipts()); }).code(),
+              error_code::busy);
+    admin_->rollback();
+    EXPECT_EQ(queue.acknowledge(alice, claimed.receipts()).settled(), 1U);
+}
+
 // Proves: LSE-01, LSE-04
 TEST_F(postgres_pooler, leases_are_granted_renewed_fenced_and_waited_for)
 {
