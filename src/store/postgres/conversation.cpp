@@ -49,22 +49,23 @@ std::vector<rows> conversation::run_all(std::vector<step> steps)
     return without_first(db_.run_all(all), added);
 }
 
-std::vector<rows> conversation::run_all_and_commit(std::vector<step> steps)
+std::vector<rows> conversation::run_all_and_commit(std::vector<step> steps, commit_sent commit)
 {
     std::size_t added = 0;
     auto all = with_begin(std::move(steps), added);
     all.push_back({sql::commit::text, none});
-    auto results = without_first(db_.run_all(all, commit_sent::yes), added);
+    auto results = without_first(db_.run_all(all, commit), added);
     results.pop_back();
     begin_pending_ = why_ != purpose::lent;
     return results;
 }
 
-rows conversation::run_alone(const contract::named_statement& which, const arguments& with)
+rows conversation::run_alone(const contract::named_statement& which, const arguments& with,
+                             commit_sent commit)
 {
     if (db_.local_settings() == nullptr)
-        return db_.run(which, with, commit_sent::yes);
-    return std::move(run_all_and_commit({{which, with}}).front());
+        return db_.run(which, with, commit);
+    return std::move(run_all_and_commit({{which, with}}, commit).front());
 }
 
 void conversation::begin()

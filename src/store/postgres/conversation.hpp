@@ -21,11 +21,14 @@ public:
     std::vector<rows> run_all(std::vector<step> steps);
 
     /// The last statements, and the commit, in one round trip. What is said next begins anew.
-    std::vector<rows> run_all_and_commit(std::vector<step> steps);
+    std::vector<rows> run_all_and_commit(std::vector<step> steps,
+                                         commit_sent commit = commit_sent::yes);
 
     /// One statement that commits by itself, in one round trip; behind a pooler it brings its
-    /// settings along. Requires: no transaction is open.
-    rows run_alone(const contract::named_statement& which, const arguments& with);
+    /// settings along. `commit_sent::no` for what nobody has to ask about: it can be said again.
+    /// Requires: no transaction is open.
+    rows run_alone(const contract::named_statement& which, const arguments& with,
+                   commit_sent commit = commit_sent::yes);
 
     /// Begins now: somebody else is about to speak on the connection.
     void begin();

@@ -106,7 +106,7 @@ batch queue::claim_and_commit(const contract::claim_request& request)
 {
     // A worker's name is written once, and then known by its number.
     if (talk_.db().known_worker != request.worker) {
-        talk_.run_alone(sql::know_worker::text, named(request.worker));
+        talk_.run_alone(sql::know_worker::text, named(request.worker), commit_sent::no);
         talk_.db().known_worker = request.worker;
     }
     const auto from = front_.front(world_.clock->monotonic());
@@ -147,7 +147,7 @@ void queue::remember_low()
     arguments with;
     with.set(sql::raise_mark::low, low);
     try {
-        talk_.run_alone(sql::raise_mark::text, with);
+        talk_.run_alone(sql::raise_mark::text, with, commit_sent::no);
     } catch (
         const error&) { // the next process walks further; a broken connection is not used again
     }

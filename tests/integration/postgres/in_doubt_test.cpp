@@ -268,6 +268,7 @@ TEST_P(in_doubt, an_acknowledgement_that_never_arrived_can_be_repeated)
 TEST_P(in_doubt, a_claim_whose_reply_is_lost_holds_its_messages_until_the_lease_ends)
 {
     outbox box(far_);
+    EXPECT_TRUE(box.claim(alice_).empty()); // her name is known from now on
     const auto id = enqueue(near_, {"orders", "x"}).id;
     for (const auto how : both_endings) {
         lose_reply("commit", "COMMIT", how);
