@@ -185,8 +185,12 @@ std::string connection::with_prefix(std::string_view text) const
     return contract::with_prefix(text, prefix_);
 }
 
+// Every answer but an error says whether a transaction is open, also the answer to a statement that
+// does nothing. The client library does not read it from the answer to a ping.
 bool connection::in_transaction() const
 {
+    if (mysql_errno(db_) != 0)
+        mysql_query(db_, "DO 0");
     return (db_->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (db_->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
 }

@@ -28,8 +28,7 @@ struct complaint {
 /// Throws what a complaint means. `during` names the statement.
 [[noreturn]] void throw_error(const complaint& said, std::string_view during);
 
-/// What a connection or a statement complains about. Errors do not say whether the transaction is
-/// still open; after those that may have ended it, the server is asked.
+/// What a connection or a statement complains about.
 [[nodiscard]] complaint complaint_of(MYSQL* db);
 [[nodiscard]] complaint complaint_of(MYSQL_STMT* statement);
 
@@ -89,7 +88,9 @@ public:
     /// ASCII text that the server is to parse, such as a list of numbers in JSON.
     query& bind_ascii(int number, std::string_view value);
 
-    /// What was bound is a whole row; further values belong to the next one.
+    /// What was bound is a whole row; further values belong to the next one. Rows for a statement
+    /// that gives none are sent in pieces that every server takes; any other one's caller cuts
+    /// them.
     void end_row();
 
     /// Executes at the first call. True while there is another row.
@@ -180,7 +181,8 @@ public:
 
     [[nodiscard]] MYSQL* handle() const noexcept { return db_; }
 
-    /// Whether what is executed now can be rolled back.
+    /// Whether what is executed now can be rolled back. After an error, which may have ended the
+    /// transaction and does not say so, the server is asked.
     [[nodiscard]] bool in_transaction() const;
 
     /// Bytes that one statement may carry, with some room for what surrounds them.
