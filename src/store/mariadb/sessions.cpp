@@ -71,6 +71,8 @@ void owned_session::commit()
 
 void owned_session::rollback()
 {
+    if (!open_)
+        return;
     try {
         db_.execute("ROLLBACK", "rollback");
         open_ = false;
