@@ -55,6 +55,33 @@ TEST_F(mariadb_waits, a_claim_does_not_wait_for_a_message_from_outside_that_is_n
     EXPECT_EQ(claimed().size(), 1U);
 }
 
+TEST_F(mariadb_waits, retention_passes_over_a_lease_that_somebody_holds_in_a_transaction)
+{
+    root.run("INSERT INTO posthorn_lease (name, fence, acquired_at, renewed_at, expires_at, length,"
+             " owner, holder) VALUES ('a', 1, 0, 0, 0, 0, '', ''),"
+             " ('held', 2, 0, 4000000000000000, 4000000000000000, 1, 'me', 'me'),"
+             " ('unused', 3, 0, 0, 0, 0, '', '')");
+    auto tx = db.begin();
+    ASSERT_TRUE(hold_lease(tx, "held", fence{2}));
+    EXPECT_EQ(clean(db).leases, 2U);
+    tx.commit();
+    EXPECT_EQ(root.run("SELECT GROUP_CONCAT(name) FROM posthorn_lease"), "held");
+}
+
+TEST_F(mariadb_waits, retention_passes_over_a_key_of_a_command_that_is_used_again)
+{
+    const command_key used{.command = "pay", .key = "used"};
+    const command_key other{.command = "pay", .key = "other"};
+    for (const auto& each : {used, other})
+        (void)run_once(db, each, [] { return std::string("done"); });
+    root.run("UPDATE posthorn_command_key SET expires_at = 1, lock_until = 1");
+    auto tx = db.begin();
+    EXPECT_EQ(reserve(tx, used).answer, command_answer::executed);
+    EXPECT_EQ(clean(db).command_keys, 1U);
+    tx.commit();
+    EXPECT_EQ(root.run("SELECT GROUP_CONCAT(request_key) FROM posthorn_command_key"), "used");
+}
+
 // The contract for other languages, at MariaDB's default isolation.
 class mariadb_sql_waits : public mariadb_waits {
 protected:
