@@ -205,7 +205,7 @@ std::size_t connection::statement_bytes_max()
     return std::min(at_most, *packet_bytes_max_ / 2);
 }
 
-std::string json_list(const std::vector<std::int64_t>& numbers)
+std::string json_list(std::span<const std::int64_t> numbers)
 {
     return fmt::format("[{}]", fmt::join(numbers, ","));
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -118,7 +119,9 @@ private:
 
     void execute();
     void execute_one(const parameter_row& row);
-    void execute_many();
+    void execute_all();
+    void execute_many(std::span<const parameter_row> all);
+    [[nodiscard]] std::size_t size_of_piece(std::span<const parameter_row> rest) const;
     void prepare_columns();
     [[noreturn]] void fail() const;
     [[noreturn]] void fail_among_rows();
@@ -128,6 +131,7 @@ private:
     parameter_row current_;
     std::vector<parameter_row> finished_rows_;
     bool executed_ = false;
+    std::int64_t changed_ = 0; ///< rows, by the pieces before the last
 };
 
 /// How to reach a server, and how to behave there.
@@ -201,6 +205,6 @@ private:
 };
 
 /// Numbers as a JSON array: how a statement takes a list of any length.
-[[nodiscard]] std::string json_list(const std::vector<std::int64_t>& numbers);
+[[nodiscard]] std::string json_list(std::span<const std::int64_t> numbers);
 
 } // namespace posthorn::mariadb
