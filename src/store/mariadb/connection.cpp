@@ -195,6 +195,14 @@ bool connection::in_transaction() const
            (db_->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
 }
 
+void connection::require_transaction() const
+{
+    if (!in_transaction())
+        throw error(error_code::no_transaction,
+                    "this transaction has ended: it was committed or rolled back, if not by you, "
+                    "then by MariaDB after an error");
+}
+
 std::size_t connection::statement_bytes_max()
 {
     constexpr std::size_t at_most = std::size_t{8} << 20U;

@@ -189,6 +189,10 @@ public:
     /// transaction and does not say so, the server is asked.
     [[nodiscard]] bool in_transaction() const;
 
+    /// For a transaction that was open when it was last heard of.
+    /// Throws: `error` with `no_transaction` if it is not any more.
+    void require_transaction() const;
+
     /// Bytes that one statement may carry, with some room for what surrounds them.
     [[nodiscard]] std::size_t statement_bytes_max();
 

@@ -13,9 +13,7 @@ public:
         db_.execute("SAVEPOINT posthorn_many", "set savepoint");
         // Its answer says for certain whether there is a transaction. Where an error was forgotten
         // since, nobody could have known before.
-        if (!db_.in_transaction())
-            throw error(error_code::no_transaction,
-                        "this transaction has ended: MariaDB rolled it back after an error");
+        db_.require_transaction();
     }
     savepoint(const savepoint&) = delete;
     savepoint& operator=(const savepoint&) = delete;

@@ -47,10 +47,10 @@ owned_session::~owned_session()
 
 owned_session& owned_session::open()
 {
-    if (!open_ || !db_.in_transaction())
+    if (!open_)
         throw error(error_code::no_transaction,
-                    "this transaction has ended: it was committed or rolled back, if not by you, "
-                    "then by MariaDB after an error");
+                    "this transaction has ended: its commit failed, or lost its connection");
+    db_.require_transaction();
     return *this;
 }
 

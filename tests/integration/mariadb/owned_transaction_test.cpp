@@ -80,8 +80,12 @@ TEST_F(owned_transaction, after_a_deadlock_in_a_statement_of_the_application_it_
 }
 
 // A ping forgets the error, and its answer does not say whether a transaction is open.
-TEST_F(owned_transaction, what_is_enqueued_after_a_deadlock_and_a_ping_does_not_commit_by_itself)
+TEST_F(owned_transaction, nothing_that_comes_after_a_deadlock_and_a_ping_commits_by_itself)
 {
+    const owner worker{.token = "token", .worker = "worker"};
+    const auto id = enqueue(db, some).id;
+    outbox box(db);
+    const auto claimed = box.claim(worker);
     ASSERT_EQ(change_account(1), 0);
     auto* const handle = mariadb::native_handle(tx);
     deadlock("UPDATE accounts SET total = 2 WHERE id = 1", [&] {
@@ -89,6 +93,9 @@ TEST_F(owned_transaction, what_is_enqueued_after_a_deadlock_and_a_ping_does_not_
         EXPECT_EQ(mysql_errno(handle), unsigned{ER_LOCK_DEADLOCK});
     });
     EXPECT_EQ(mysql_ping(handle), 0);
+    EXPECT_EQ(error_of([&] { box.acknowledge(tx, worker, claimed.receipts()); }).code(),
+              error_code::no_transaction);
+    EXPECT_EQ(find_message(db, id)->state, message_state::claimed);
     EXPECT_EQ(error_of([&] { enqueue(tx, some); }).code(), error_code::no_transaction);
     expect_that_it_is_over();
 }
