@@ -158,10 +158,10 @@ sql::answer run_on_mariadb(ph::transaction& tx, const std::string& statement,
 
 } // namespace
 
-const sql::engine sql::on_sqlite{&run_on_sqlite, ""};
-const sql::engine sql::on_postgres{&run_on_postgres, ""};
+const sql::engine sql::on_sqlite{&run_on_sqlite, "", false};
+const sql::engine sql::on_postgres{&run_on_postgres, "", false};
 const sql::engine sql::on_mariadb{&run_on_mariadb,
-                                  " ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"};
+                                  " ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", true};
 
 sql::sql(std::string_view url)
     : engine_(url.starts_with("postgres")  ? &on_postgres

@@ -41,10 +41,14 @@ public:
     /// What a CREATE TABLE ends with.
     [[nodiscard]] std::string table_options() const { return engine_->table_options; }
 
+    /// Whether a CREATE TABLE commits, and so ends the transaction that it is in.
+    [[nodiscard]] bool tables_commit() const { return engine_->tables_commit; }
+
 private:
     struct engine {
         answer (*run)(posthorn::transaction&, const std::string&, const values&);
         std::string table_options;
+        bool tables_commit = false;
     };
     static const engine on_sqlite, on_postgres, on_mariadb;
 

@@ -61,7 +61,8 @@ user_table::user_table(ph::store& store, std::string_view url) : sql_(url)
 {
     auto tx = store.begin();
     sql_.run(tx, create_sql + sql_.table_options());
-    tx.commit();
+    if (!sql_.tables_commit())
+        tx.commit();
 }
 
 std::optional<user> user_table::find(ph::transaction& tx, const std::string& id) const

@@ -290,6 +290,23 @@ TEST_P(outlooks_beside_writers, a_look_waits_for_nobody_and_sees_what_is_committ
     EXPECT_TRUE(impatient.backend().outlook().due);
 }
 
+// Proves: I1
+TEST_P(outlooks_beside_writers, a_look_does_not_wait_for_whoever_calls_off_a_parked_message)
+{
+    auto impatient = under_test().open_impatient({.environment = world()});
+    const std::vector<message_id> ids{add("first"), add("second"), add("third")};
+    for (const auto& each : claim().receipts()) {
+        const settlement one{each, park(park_reason::paused)};
+        ASSERT_THAT(box().settle(alice, {&one, 1}).answers, ElementsAre(settled_as::parked));
+    }
+    auto tx = db().begin();
+    for (const auto id : {ids[0], ids[1]})
+        EXPECT_EQ(cancel(tx, id), cancel_answer::cancelled);
+    EXPECT_EQ(impatient.backend().outlook().parked.size(), 3U);
+    tx.commit();
+    EXPECT_EQ(impatient.backend().outlook().parked.size(), 1U);
+}
+
 CONFORMANCE_SUITE(outlooks_beside_writers);
 
 } // namespace

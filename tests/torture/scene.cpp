@@ -60,7 +60,8 @@ void scene::create_effects()
         std::make_unique<history_writer>(file("driver.jsonl"), "driver", db().environment().clock);
     auto tx = db().begin();
     execute_in(tx, url_, "CREATE TABLE " + effects_ + " (message CHAR(36), worker VARCHAR(40))");
-    tx.commit();
+    if (!url_.starts_with("mariadb:")) // there a new table commits, and ends the transaction
+        tx.commit();
 }
 
 // ------------------------------------------------------------------------------------- processes

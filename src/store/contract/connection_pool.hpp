@@ -37,9 +37,12 @@ public:
                 pool_->give_back(std::move(db_));
         }
 
-        /// Closes the connection instead of giving it back: nobody should use it again.
+        /// Closes the connection instead of giving it back: nobody should use it again. A second
+        /// call changes nothing.
         void discard()
         {
+            if (!db_)
+                return;
             db_.reset();
             pool_->forget_one();
         }

@@ -43,7 +43,9 @@ std::vector<batch_record> all(query& row)
 
 std::optional<batch_record> batch_record::lock(connection& db, fence number)
 {
-    return one<sql::lock_batch>(db, number);
+    auto found = one<sql::lock_batch>(db, number);
+    db.require_transaction(); // for the reason that savepoints have
+    return found;
 }
 
 std::optional<batch_record> batch_record::read(connection& db, fence number)

@@ -6,6 +6,8 @@
 #include <posthorn/error.hpp>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace posthorn::mariadb {
 namespace {
@@ -100,11 +102,25 @@ bool command_keys::release(std::string_view command, std::string_view key)
 
 std::size_t command_keys::remove_expired(std::size_t limit)
 {
-    using statement = sql::remove_expired_keys;
-    return static_cast<std::size_t>(db_.use(statement::text)
-                                        .bind(statement::now, time_at(db_))
-                                        .bind(statement::limit, static_cast<std::int64_t>(limit))
-                                        .run());
+    std::vector<std::pair<std::string, std::string>> expired;
+    {
+        using statement = sql::expired_keys;
+        auto row = db_.use(statement::text);
+        row.bind(statement::now, time_at(db_))
+            .bind(statement::limit, static_cast<std::int64_t>(limit));
+        while (row.step())
+            expired.emplace_back(row.text(0), row.text(1));
+    }
+    if (expired.empty())
+        return 0;
+    using statement = sql::release_key;
+    auto rows = db_.use(statement::text);
+    for (const auto& [command, key] : expired)
+        rows.bind_bytes(statement::command, command)
+            .bind_bytes(statement::request_key, key)
+            .end_row();
+    rows.run();
+    return expired.size();
 }
 
 } // namespace posthorn::mariadb

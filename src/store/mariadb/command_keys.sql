@@ -45,7 +45,8 @@ SELECT {{key_columns}} FROM {p}command_key
 -- name: release_key
 DELETE FROM {p}command_key WHERE command = :command AND request_key = :request_key
 
--- name: remove_expired_keys
-DELETE FROM {p}command_key
+-- name: expired_keys
+-- One that somebody uses again, in a transaction that is still open, is passed over.
+SELECT command, request_key FROM {p}command_key FORCE INDEX ({p}command_key_expiry)
  WHERE expires_at <= COALESCE(:now, {{clock}}) AND (state <> 0 OR lock_until <= COALESCE(:now, {{clock}}))
- ORDER BY expires_at LIMIT :limit
+ ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED

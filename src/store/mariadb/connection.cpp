@@ -185,10 +185,22 @@ std::string connection::with_prefix(std::string_view text) const
     return contract::with_prefix(text, prefix_);
 }
 
+// Every answer but an error says whether a transaction is open, also the answer to a statement that
+// does nothing. The client library does not read it from the answer to a ping.
 bool connection::in_transaction() const
 {
+    if (mysql_errno(db_) != 0)
+        mysql_query(db_, "DO 0");
     return (db_->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (db_->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
+}
+
+void connection::require_transaction() const
+{
+    if (!in_transaction())
+        throw error(error_code::no_transaction,
+                    "this transaction has ended: it was committed or rolled back, if not by you, "
+                    "then by MariaDB after an error");
 }
 
 std::size_t connection::statement_bytes_max()
@@ -201,7 +213,7 @@ std::size_t connection::statement_bytes_max()
     return std::min(at_most, *packet_bytes_max_ / 2);
 }
 
-std::string json_list(const std::vector<std::int64_t>& numbers)
+std::string json_list(std::span<const std::int64_t> numbers)
 {
     return fmt::format("[{}]", fmt::join(numbers, ","));
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -28,8 +29,7 @@ struct complaint {
 /// Throws what a complaint means. `during` names the statement.
 [[noreturn]] void throw_error(const complaint& said, std::string_view during);
 
-/// What a connection or a statement complains about. Errors do not say whether the transaction is
-/// still open; after those that may have ended it, the server is asked.
+/// What a connection or a statement complains about.
 [[nodiscard]] complaint complaint_of(MYSQL* db);
 [[nodiscard]] complaint complaint_of(MYSQL_STMT* statement);
 
@@ -89,7 +89,9 @@ public:
     /// ASCII text that the server is to parse, such as a list of numbers in JSON.
     query& bind_ascii(int number, std::string_view value);
 
-    /// What was bound is a whole row; further values belong to the next one.
+    /// What was bound is a whole row; further values belong to the next one. Rows for a statement
+    /// that gives none are sent in pieces that every server takes; any other one's caller cuts
+    /// them.
     void end_row();
 
     /// Executes at the first call. True while there is another row.
@@ -117,7 +119,9 @@ private:
 
     void execute();
     void execute_one(const parameter_row& row);
-    void execute_many();
+    void execute_all();
+    void execute_many(std::span<const parameter_row> all);
+    [[nodiscard]] std::size_t size_of_piece(std::span<const parameter_row> rest) const;
     void prepare_columns();
     [[noreturn]] void fail() const;
     [[noreturn]] void fail_among_rows();
@@ -127,6 +131,7 @@ private:
     parameter_row current_;
     std::vector<parameter_row> finished_rows_;
     bool executed_ = false;
+    std::int64_t changed_ = 0; ///< rows, by the pieces before the last
 };
 
 /// How to reach a server, and how to behave there.
@@ -180,8 +185,13 @@ public:
 
     [[nodiscard]] MYSQL* handle() const noexcept { return db_; }
 
-    /// Whether what is executed now can be rolled back.
+    /// Whether what is executed now can be rolled back. After an error, which may have ended the
+    /// transaction and does not say so, the server is asked.
     [[nodiscard]] bool in_transaction() const;
+
+    /// For a transaction that was open when it was last heard of.
+    /// Throws: `error` with `no_transaction` if it is not any more.
+    void require_transaction() const;
 
     /// Bytes that one statement may carry, with some room for what surrounds them.
     [[nodiscard]] std::size_t statement_bytes_max();
@@ -199,6 +209,6 @@ private:
 };
 
 /// Numbers as a JSON array: how a statement takes a list of any length.
-[[nodiscard]] std::string json_list(const std::vector<std::int64_t>& numbers);
+[[nodiscard]] std::string json_list(std::span<const std::int64_t> numbers);
 
 } // namespace posthorn::mariadb

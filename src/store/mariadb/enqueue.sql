@@ -32,8 +32,10 @@ INSERT INTO {p}own_id (id, seq) VALUES (:id, :seq)
 
 -- name: open_dedup
 -- Inserted first: whoever comes second with an equal key waits here for the first one's end. A row that expired in
--- 1970 is nobody's yet.
-INSERT IGNORE INTO {p}dedup (topic, dedup_key, id, seq, expires_at) VALUES (:topic, :dedup_key, '', 0, 0)
+-- 1970 is nobody's yet. INSERT IGNORE would lock a row that exists for sharing only, and two that find an expired one
+-- would then wait for each other.
+INSERT INTO {p}dedup (topic, dedup_key, id, seq, expires_at) VALUES (:topic, :dedup_key, '', 0, 0)
+    ON DUPLICATE KEY UPDATE seq = {p}dedup.seq
 
 -- name: find_dedup
 -- A locking read, because at REPEATABLE READ another one would not see what the first enqueue wrote.

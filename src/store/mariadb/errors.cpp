@@ -115,29 +115,16 @@ meaning meaning_of(const complaint& said)
     return found == meanings.end() ? meaning{said.code, error_code::internal, false, ""} : *found;
 }
 
-// The answer to a statement says whether a transaction is open; the client library does not read it
-// from the answer to a ping.
-void refresh_status(MYSQL* db, unsigned code)
-{
-    if (db != nullptr &&
-        (code == ER_LOCK_DEADLOCK || code == ER_LOCK_WAIT_TIMEOUT || code == ER_CHECKREAD))
-        mysql_query(db, "DO 0");
-}
-
 } // namespace
 
 complaint complaint_of(MYSQL* db)
 {
-    complaint said{mysql_errno(db), mysql_error(db)};
-    refresh_status(db, said.code);
-    return said;
+    return {mysql_errno(db), mysql_error(db)};
 }
 
 complaint complaint_of(MYSQL_STMT* statement)
 {
-    complaint said{mysql_stmt_errno(statement), mysql_stmt_error(statement)};
-    refresh_status(statement->mysql, said.code);
-    return said;
+    return {mysql_stmt_errno(statement), mysql_stmt_error(statement)};
 }
 
 bool is_lost_connection(unsigned code) noexcept

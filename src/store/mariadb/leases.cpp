@@ -6,6 +6,8 @@
 #include "store/mariadb/statements.hpp"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace posthorn::mariadb {
 namespace {
@@ -110,12 +112,23 @@ bool leases::pass(std::string_view name, posthorn::fence fence)
 
 std::size_t leases::remove_unused(duration older_than, std::size_t limit)
 {
-    using statement = sql::remove_unused_leases;
-    return static_cast<std::size_t>(db_.use(statement::text)
-                                        .bind(statement::age, std::int64_t{older_than.count()})
-                                        .bind(statement::now, clock_of_test(db_))
-                                        .bind(statement::limit, static_cast<std::int64_t>(limit))
-                                        .run());
+    std::vector<std::string> unused;
+    {
+        using statement = sql::unused_leases;
+        auto row = db_.use(statement::text);
+        row.bind(statement::age, std::int64_t{older_than.count()})
+            .bind(statement::now, clock_of_test(db_))
+            .bind(statement::limit, static_cast<std::int64_t>(limit));
+        while (row.step())
+            unused.emplace_back(row.text(0));
+    }
+    if (unused.empty())
+        return 0;
+    auto rows = db_.use(sql::remove_lease::text);
+    for (const auto& name : unused)
+        rows.bind_bytes(sql::remove_lease::name, name).end_row();
+    rows.run();
+    return unused.size();
 }
 
 contract::lease_answer lease_desk::acquire(const contract::lease_request& what)

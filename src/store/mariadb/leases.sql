@@ -56,6 +56,11 @@ INSERT INTO {p}fence_mark (name, fence) VALUES (:name, :fence)
     ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))
 RETURNING fence
 
--- name: remove_unused_leases
-DELETE FROM {p}lease
+-- name: unused_leases
+-- Whoever holds one in a long transaction is passed over.
+SELECT name FROM {p}lease
  WHERE renewed_at + length + :age <= {{clock_here}} AND (owner = '' OR expires_at <= {{clock_here}}) LIMIT :limit
+   FOR UPDATE SKIP LOCKED
+
+-- name: remove_lease
+DELETE FROM {p}lease WHERE name = :name

@@ -60,13 +60,15 @@ SELECT 0 AS kind, '' AS topic, CAST(COALESCE(:now, {{clock}}) AS SIGNED) AS numb
 
 -- name: parked_topics
 -- Each topic that has parked messages, and why the first of them is. A look-up for each topic, for the reason above;
--- a block, so that this is one round trip however many there are.
+-- a block, so that this is one round trip however many there are. SELECT … INTO, because it locks nothing: a subquery
+-- in DEFAULT or SET would wait for whoever takes a parked message away.
 BEGIN NOT ATOMIC
     DECLARE found LONGTEXT CHARACTER SET ascii DEFAULT '[';
-    DECLARE last VARBINARY(255) DEFAULT (SELECT MIN(topic) FROM {p}parked);
+    DECLARE last VARBINARY(255);
+    SELECT MIN(topic) INTO last FROM {p}parked;
     WHILE last IS NOT NULL DO
         SET found = CONCAT(found, IF(found = '[', '"', ',"'), HEX(last), '"');
-        SET last = (SELECT MIN(topic) FROM {p}parked WHERE topic > last);
+        SELECT MIN(topic) INTO last FROM {p}parked WHERE topic > last;
     END WHILE;
     SELECT UNHEX(l.topic), (SELECT p.reason FROM {p}parked p FORCE INDEX (PRIMARY)
                              WHERE p.topic = UNHEX(l.topic) ORDER BY p.seq LIMIT 1)

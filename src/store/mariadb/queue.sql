@@ -68,10 +68,11 @@ UPDATE {{list}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.seq = l.seq 
 -- name: insert_batch
 -- The fence is taken here, after the members are locked: so it grows for every one of them.
 -- Whoever attaches a member to a join has locked it, too: so all that are attached are seen. It may be one between them
--- that is not of this batch.
+-- that is not of this batch. INSERT … SELECT, because at READ COMMITTED it reads without a lock: a subquery among VALUES
+-- would wait for whoever has a member between them and has not committed.
 INSERT INTO {p}batch (owner, worker, claimed_at, lease_until, open, first_seq, last_seq, members, settled, starts, followed)
-VALUES (:owner, :worker, :claimed_at, :lease_until, :open, :first_seq, :last_seq, :members, :settled, :starts,
-        EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq BETWEEN :first_seq AND :last_seq))
+SELECT :owner, :worker, :claimed_at, :lease_until, :open, :first_seq, :last_seq, :members, :settled, :starts,
+       EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq BETWEEN :first_seq AND :last_seq)
 RETURNING fence
 
 -- fragment: batch_columns

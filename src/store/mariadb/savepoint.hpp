@@ -11,6 +11,9 @@ public:
     explicit savepoint(connection& db) : db_(db)
     {
         db_.execute("SAVEPOINT posthorn_many", "set savepoint");
+        // Its answer says for certain whether there is a transaction. Where an error was forgotten
+        // since, nobody could have known before.
+        db_.require_transaction();
     }
     savepoint(const savepoint&) = delete;
     savepoint& operator=(const savepoint&) = delete;

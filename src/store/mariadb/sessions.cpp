@@ -9,7 +9,7 @@
 
 namespace posthorn::mariadb {
 
-MYSQL* session_base::native_handle() const
+MYSQL* session_base::native_handle()
 {
     contract::require_transaction(db_.in_transaction(), "START TRANSACTION");
     return db_.handle();
@@ -45,8 +45,18 @@ owned_session::~owned_session()
     }
 }
 
+owned_session& owned_session::open()
+{
+    if (!open_)
+        throw error(error_code::no_transaction,
+                    "this transaction has ended: its commit failed, or lost its connection");
+    db_.require_transaction();
+    return *this;
+}
+
 void owned_session::commit()
 {
+    (void)open(); // without a transaction COMMIT does nothing, and calls that a success
     try {
         db_.execute("COMMIT", "commit");
         open_ = false;
@@ -61,6 +71,8 @@ void owned_session::commit()
 
 void owned_session::rollback()
 {
+    if (!open_)
+        return;
     try {
         db_.execute("ROLLBACK", "rollback");
         open_ = false;
@@ -78,7 +90,7 @@ void owned_session::discard()
 
 st_mysql* native_handle(transaction& tx)
 {
-    const auto* ours = dynamic_cast<const session_base*>(&tx.session());
+    auto* const ours = dynamic_cast<session_base*>(&tx.session());
     if (ours == nullptr)
         throw error(error_code::invalid_argument, "this is not a transaction on MariaDB");
     return ours->native_handle();

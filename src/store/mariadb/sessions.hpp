@@ -69,7 +69,7 @@ public:
     const posthorn::limits& limits() const override { return bounds_; }
 
     /// The connection, whose transaction is open.
-    [[nodiscard]] MYSQL* native_handle() const;
+    [[nodiscard]] virtual MYSQL* native_handle();
 
 protected:
     [[nodiscard]] bool has_inserted() const
@@ -109,10 +109,28 @@ public:
     owned_session& operator=(const owned_session&) = delete;
     ~owned_session() override;
 
+    mariadb::writer& writer() override { return open().session_base::writer(); }
+    mariadb::queue& queue() override { return open().session_base::queue(); }
+    contract::message_reader& reader() override { return open().session_base::reader(); }
+    contract::message_keeper& keeper() override { return open().session_base::keeper(); }
+    contract::join_book& joins() override { return open().session_base::joins(); }
+    contract::inbox_book& inbox() override { return open().session_base::inbox(); }
+    contract::job_book& jobs() override { return open().session_base::jobs(); }
+    contract::key_table& command_keys() override { return open().session_base::command_keys(); }
+    contract::lease_table& leases() override { return open().session_base::leases(); }
+    contract::settlement_follower& follower() override { return open().session_base::follower(); }
+    MYSQL* native_handle() override { return open().session_base::native_handle(); }
+
     void commit() override;
+
+    /// Also after a commit that failed, whatever became of the connection.
     void rollback() override;
 
 private:
+    // After some errors the server has rolled back by itself; what came then would commit by
+    // itself. And after others there is no connection any more.
+    owned_session& open();
+
     void discard();
 
     pool& pool_;

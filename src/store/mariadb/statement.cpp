@@ -151,8 +151,45 @@ void query::execute_one(const parameter_row& row)
         fail();
 }
 
+// How many rows travel together: at least one, whatever its size.
+std::size_t query::size_of_piece(std::span<const parameter_row> rest) const
+{
+    // Half of the smallest max_allowed_packet that servers are given.
+    constexpr std::size_t bytes_max = std::size_t{512} << 10U;
+    constexpr std::size_t bytes_around_value = 10;
+    std::size_t bytes = 0;
+    std::size_t count = 0;
+    for (const auto& row : rest) {
+        for (const auto place : which_.places) {
+            const auto* text = std::get_if<std::string_view>(&row[place - 1U]);
+            bytes += bytes_around_value + (text != nullptr ? text->size() : 0);
+        }
+        if (count > 0 && bytes > bytes_max)
+            break;
+        ++count;
+    }
+    return count;
+}
+
+void query::execute_all()
+{
+    std::span<const parameter_row> rest = finished_rows_;
+    const bool gives_rows = mysql_stmt_field_count(prepared_.handle_) > 0;
+    for (;;) {
+        const auto count = gives_rows ? rest.size() : size_of_piece(rest);
+        if (count == 1)
+            execute_one(rest.front());
+        else
+            execute_many(rest.first(count));
+        rest = rest.subspan(count);
+        if (rest.empty())
+            return;
+        changed_ += static_cast<std::int64_t>(mysql_stmt_affected_rows(prepared_.handle_));
+    }
+}
+
 // All rows travel together, and the server executes the statement once for each.
-void query::execute_many()
+void query::execute_many(std::span<const parameter_row> all)
 {
     struct array {
         std::vector<std::int64_t> numbers;
@@ -160,7 +197,7 @@ void query::execute_many()
         std::vector<unsigned long> lengths;
         std::vector<char> indicators;
     };
-    const auto rows = finished_rows_.size();
+    const auto rows = all.size();
     std::vector<MYSQL_BIND> places(which_.places.size());
     std::vector<array> arrays(places.size());
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -171,7 +208,7 @@ void query::execute_many()
         indicators.assign(rows, STMT_INDICATOR_NONE);
         bool numeric = false;
         for (std::size_t r = 0; r < rows; ++r) {
-            const auto& value = finished_rows_[r][which_.places[i] - 1U];
+            const auto& value = all[r][which_.places[i] - 1U];
             if (const auto* integer = std::get_if<std::int64_t>(&value)) {
                 numeric = true;
                 numbers[r] = *integer;
@@ -202,10 +239,8 @@ void query::execute()
     executed_ = true;
     if (finished_rows_.empty())
         execute_one(current_);
-    else if (finished_rows_.size() == 1)
-        execute_one(finished_rows_.front());
     else
-        execute_many();
+        execute_all();
     if (mysql_stmt_field_count(prepared_.handle_) == 0)
         return;
     prepare_columns();
@@ -280,7 +315,7 @@ bool query::step()
 std::int64_t query::run()
 {
     while (step()) {}
-    return static_cast<std::int64_t>(mysql_stmt_affected_rows(prepared_.handle_));
+    return changed_ + static_cast<std::int64_t>(mysql_stmt_affected_rows(prepared_.handle_));
 }
 
 bool query::is_null(int column) const

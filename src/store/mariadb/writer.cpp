@@ -12,12 +12,14 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace posthorn::mariadb {
 namespace {
 
 constexpr std::size_t rows_at_once = 1'000;
+constexpr std::size_t numbers_at_once = 20'000; // less than half a mebibyte of digits
 constexpr std::size_t id_start_bytes = 11;
 
 timestamp instant(const contract::moment& when, timestamp now)
@@ -227,9 +229,11 @@ void writer::add_rows(const pointers& messages, const std::vector<locator>& wher
             throw;
         }
     }
-    if (!plain.empty()) {
-        const auto list = json_list(plain);
+    for (auto rest = std::span<const std::int64_t>(plain); !rest.empty();) {
+        const auto some = rest.first(std::min(rest.size(), numbers_at_once));
+        const auto list = json_list(some);
         db_.use(sql::add_ready_list::text).bind_ascii(sql::add_ready_list::list, list).run();
+        rest = rest.subspan(some.size());
     }
     if (plain.size() == messages.size())
         return;

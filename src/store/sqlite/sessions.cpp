@@ -40,6 +40,7 @@ owned_session::~owned_session()
 
 void owned_session::commit()
 {
+    (void)open();
     try {
         db_.use(sql::commit::text).run();
     } catch (const error& failure) {
@@ -57,7 +58,7 @@ void owned_session::commit()
 
 owned_session& owned_session::open()
 {
-    if (!db_.in_transaction())
+    if (!usable_ || !db_.in_transaction())
         throw error(error_code::no_transaction,
                     "this transaction has ended: it was committed or rolled back, if not by you, "
                     "then by SQLite after an error");

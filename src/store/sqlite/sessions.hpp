@@ -60,7 +60,7 @@ public:
     const posthorn::limits& limits() const override { return bounds_; }
 
     /// The connection itself. Throws: `error` with `no_transaction` when none is open on it.
-    [[nodiscard]] sqlite3* native_handle();
+    [[nodiscard]] virtual sqlite3* native_handle();
 
 protected:
     connection& db_;
@@ -106,6 +106,9 @@ public:
     contract::inbox_book& inbox() override { return announced().session_base::inbox(); }
     contract::key_table& command_keys() override { return open().session_base::command_keys(); }
     contract::job_book& jobs() override { return announced().session_base::jobs(); }
+    sqlite::leases& leases() override { return open().session_base::leases(); }
+    contract::settlement_follower& follower() override { return open().session_base::follower(); }
+    sqlite3* native_handle() override { return open().session_base::native_handle(); }
 
     void commit() override;
     void rollback() override;
@@ -119,6 +122,7 @@ private:
     }
 
     // After some errors SQLite has rolled back by itself; what came then would commit by itself.
+    // And after others there is no connection any more.
     owned_session& open();
 
     pool::turn turn_;

@@ -129,6 +129,33 @@ TEST_F(fault, a_commit_whose_request_is_lost_is_in_doubt_too)
     EXPECT_EQ(count_messages(db).ready, 0);
 }
 
+// The pattern `try { commit } catch { rollback; throw }` must be harmless.
+TEST_F(fault, a_transaction_whose_commit_is_in_doubt_takes_a_rollback_and_nothing_else)
+{
+    tcp_gate gate("127.0.0.1", server_address::of_tests().port);
+    auto db = mariadb::open(database.url_through(gate.port()) + "?pool=2&lock_timeout=1s");
+    for (int i = 0; i < 3; ++i) {
+        auto tx = db.begin();
+        enqueue(tx, some_message);
+        gate.lose_reply("COMMIT");
+        EXPECT_TRUE(error_of([&] { tx.commit(); }).in_doubt());
+        for (const auto& deed :
+             {std::function<void()>([&] { enqueue(tx, some_message); }),
+              std::function<void()>([&] { (void)hold_lease(tx, "lease", fence{1}); }),
+              std::function<void()>([&] { (void)mariadb::native_handle(tx); }),
+              std::function<void()>([&] { tx.commit(); })})
+            EXPECT_EQ(error_of(deed).code(), error_code::no_transaction);
+        tx.rollback();
+    }
+    auto one = db.begin();
+    auto other = db.begin();
+    for (auto* each : {&one, &other}) {
+        enqueue(*each, some_message);
+        each->commit();
+    }
+    EXPECT_EQ(count_messages(db).ready, 5);
+}
+
 TEST_F(fault, a_connection_lost_before_the_commit_leaves_no_doubt)
 {
     tcp_gate gate("127.0.0.1", server_address::of_tests().port);

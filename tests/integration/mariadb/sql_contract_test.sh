@@ -118,6 +118,8 @@ refused expires_after_ms "'t'" NULL "JSON_OBJECT('delay_ms', 10, 'expires_after_
 refused dedup_window_ms "'t'" NULL "JSON_OBJECT('dedup_key', 'd', 'dedup_window_ms', 0)"
 refused headers "'t'" NULL "JSON_OBJECT('headers', JSON_ARRAY())"
 refused headers "'t'" NULL "JSON_OBJECT('headers', JSON_OBJECT('a', 1))"
+refused headers "'t'" NULL "'{\"headers\": {\"a\": \"first\", \"a\": \"second\"}}'"
+refused headers "'t'" NULL "'{\"headers\": {\"a\": \"text\", \"a\": 1}}'"
 refused headers "'t'" NULL "JSON_OBJECT('headers', JSON_OBJECT('posthorn-msg-id', 'x'))"
 refused headers "'t'" NULL "JSON_OBJECT('headers', JSON_OBJECT('a', 'line\nbreak'))"
 refused id "'t'" NULL "JSON_OBJECT('id', '00000000-0000-0000-0000-000000000000')"

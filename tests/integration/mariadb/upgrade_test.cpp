@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,10 @@ TEST_F(version_1_store, goes_on_after_its_migration)
 {
     const auto report = mariadb::migrate(database.url());
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 6);
-    EXPECT_EQ(report.applied, (std::vector<std::string>{"0002_runtime", "0003_joins", "0004_inbox",
-                                                        "0005_leases", "0006_schedules"}));
+    EXPECT_EQ(report.version_after, 7);
+    EXPECT_EQ(report.applied,
+              (std::vector<std::string>{"0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
+                                        "0006_schedules", "0007_enqueue_without_gaps"}));
 
     auto db = mariadb::open(database.url());
     outbox box(db);
@@ -68,6 +70,22 @@ TEST_F(version_1_store, goes_on_after_its_migration)
         EXPECT_NE(each.level, severity::problem) << each.check << ": " << each.detail;
 }
 
+TEST_F(version_1_store, lets_those_enqueue_who_could_before_its_migration)
+{
+    const auto user = "u" + std::to_string(environment::system().random->bits() % 1'000'000'000);
+    root.run("CREATE USER " + user + "@'%'");
+    root.run("GRANT EXECUTE ON PROCEDURE " + database.name + ".posthorn_enqueue TO " + user +
+             "@'%'");
+    mariadb::migrate(database.url());
+    const std::unique_ptr<MYSQL, void (*)(MYSQL*)> app(mysql_init(nullptr), &mysql_close);
+    ASSERT_NE(mysql_real_connect(app.get(), "127.0.0.1", user.c_str(), "", database.name.c_str(),
+                                 server_address::of_tests().port, nullptr, CLIENT_MULTI_RESULTS),
+              nullptr);
+    EXPECT_EQ(mysql_query(app.get(), "CALL posthorn_enqueue('orders', 'x', NULL, @id)"), 0)
+        << mysql_error(app.get());
+    root.run("DROP USER " + user + "@'%'");
+}
+
 TEST_F(version_1_store, a_migration_that_broke_off_is_finished_by_the_next)
 {
     mariadb::migrate(database.url());
@@ -75,7 +93,7 @@ TEST_F(version_1_store, a_migration_that_broke_off_is_finished_by_the_next)
     root.run("DROP TABLE posthorn_paused");
     EXPECT_EQ(error_of([&] { (void)mariadb::open(database.url()); }).code(),
               error_code::schema_outdated);
-    EXPECT_EQ(mariadb::migrate(database.url()).version_after, 6);
+    EXPECT_EQ(mariadb::migrate(database.url()).version_after, 7);
     auto db = mariadb::open(database.url());
     EXPECT_TRUE(pause(db));
 }

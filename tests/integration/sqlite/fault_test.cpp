@@ -234,6 +234,49 @@ TEST_P(file_fault, a_claim_takes_parked_messages_back_with_it_or_leaves_them)
     });
 }
 
+// The pattern `try { commit } catch { rollback; throw }` must be harmless, whatever fails.
+// Proves: F9, F10
+TEST_P(file_fault, a_transaction_whose_commit_failed_takes_a_rollback)
+{
+    prepare([](store& where) { enqueue(where, {"order", "first"}); });
+    auto where = sqlite::open(fresh_copy(), options());
+    for (int number = 1; number <= 8; ++number) {
+        SCOPED_TRACE(GetParam().name + " at write " + std::to_string(number));
+        auto tx = where.begin();
+        enqueue(tx, {"order", "next"});
+        faulty_files::fail(number, GetParam().code, GetParam().how);
+        try {
+            tx.commit();
+            faulty_files::off();
+            continue;
+        } catch (const error& failure) {
+            ++errors;
+            faulty_files::off();
+            if (!failure.poisons_connection()) {
+                tx.rollback();
+                continue;
+            }
+        }
+        for (const auto& deed :
+             {std::function<void()>([&] {
+                  enqueue(tx, {"order", "late"});
+              }),
+              std::function<void()>([&] { (void)hold_lease(tx, "lease", fence{1}); }),
+              std::function<void()>([&] { (void)sqlite::native_handle(tx); }),
+              std::function<void()>([&] { tx.commit(); })}) {
+            try {
+                deed();
+                ADD_FAILURE() << "nothing was thrown";
+            } catch (const error& failure) {
+                EXPECT_EQ(failure.code(), error_code::no_transaction) << failure.what();
+            }
+        }
+        tx.rollback();
+    }
+    EXPECT_GT(errors, 1);
+    enqueue(where, {"order", "last"});
+}
+
 // Proves: F9, F10
 TEST_P(file_fault, a_migration_makes_all_tables_or_none)
 {
