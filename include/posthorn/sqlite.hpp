@@ -38,7 +38,8 @@ public:
 };
 
 /// The connection of a transaction on this kind of store, for statements of your own that share
-/// its fate. Its transaction is open. Never commit, roll back or close it.
+/// its fate. Its transaction is open. Never commit, roll back or close it. Statements that are not
+/// read to their end are reset when the transaction ends.
 /// Throws: `error` with `invalid_argument` for a transaction on another kind of store.
 [[nodiscard]] sqlite3* native_handle(transaction& tx);
 

@@ -7,15 +7,18 @@
 namespace posthorn {
 
 namespace contract {
+class backend;
 class session;
-}
+} // namespace contract
 
 /// One database transaction. Owned ones (`store::begin`) roll back when destroyed without commit.
 /// Borrowed ones (`sqlite::borrowed_transaction`) never begin, commit or close anything.
+/// An owned one keeps its store open.
 /// Threads: one at a time.
 class transaction {
 public:
-    explicit transaction(std::unique_ptr<contract::session> session);
+    explicit transaction(std::unique_ptr<contract::session> session,
+                         std::shared_ptr<contract::backend> of = nullptr);
     transaction(transaction&&) noexcept;
     transaction& operator=(transaction&&) noexcept;
     transaction(const transaction&) = delete;
@@ -34,6 +37,7 @@ public:
     [[nodiscard]] contract::session& session();
 
 private:
+    std::shared_ptr<contract::backend> of_; ///< goes after the session, which uses it
     std::unique_ptr<contract::session> session_;
 };
 

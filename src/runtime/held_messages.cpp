@@ -87,7 +87,7 @@ bool held_messages::may_begin(const running_ptr& which)
     which->began = now;
     if (options.timeout) {
         which->deadline = now + *options.timeout;
-        deadlines_.emplace(*which->deadline, which);
+        deadlines_.emplace(deadline{*which->deadline, which.get()}, which);
         if (options.abandon_after)
             which->held_until = *which->deadline + *options.abandon_after;
     }
@@ -155,6 +155,8 @@ std::size_t held_messages::payload_bytes() const
 void held_messages::leave_place(const running_delivery& which)
 {
     --running_;
+    if (which.deadline) // or a quick handler would be remembered for as long as it might have taken
+        deadlines_.erase({*which.deadline, &which});
     limits_->leave(which);
     if (tell_.left)
         tell_.left();
@@ -230,7 +232,7 @@ void held_messages::forget(const running_delivery& which)
 bool held_messages::settle_now(duration linger) const
 {
     const auto now = std::chrono::steady_clock::now();
-    if (results_.empty() || now < not_before_)
+    if (results_.empty() || (now < not_before_ && !closing_)) // at the end, one more try
         return false;
     return closing_ || batch_complete_ || now >= *oldest_result_ + linger;
 }
@@ -276,7 +278,7 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
         for (const auto& [number, each] : batches_)
             until = std::min(until, each.renew_at);
         if (!deadlines_.empty())
-            until = std::min(until, deadlines_.begin()->first);
+            until = std::min(until, deadlines_.begin()->first.first);
         duration rest = real_wait(until - now);
         if (oldest_result_)
             rest = std::min(rest, std::chrono::duration_cast<duration>(
@@ -298,7 +300,7 @@ std::optional<duration> held_messages::until_chores() const
         if (each.renew_at != monotonic_time::max())
             sooner(each.renew_at - now);
     if (!deadlines_.empty())
-        sooner(deadlines_.begin()->first - now);
+        sooner(deadlines_.begin()->first.first - now);
     if (oldest_result_) {
         const auto settle_at =
             batch_complete_ ? not_before_ : std::max(*oldest_result_ + linger_min, not_before_);
@@ -309,9 +311,8 @@ std::optional<duration> held_messages::until_chores() const
 
 void held_messages::watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop)
 {
-    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-        if (auto late = deadlines_.begin()->second.lock())
-            to_stop.push_back(std::move(late));
+    while (!deadlines_.empty() && deadlines_.begin()->first.first <= now) {
+        to_stop.push_back(std::move(deadlines_.begin()->second));
         deadlines_.erase(deadlines_.begin());
     }
 }

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace posthorn::runtime {
@@ -160,7 +161,8 @@ private:
     std::size_t parking_ = 0; ///< results that park, until they are settled
     std::optional<real_time> oldest_result_;
     real_time not_before_{};
-    std::multimap<monotonic_time, std::weak_ptr<running_delivery>> deadlines_;
+    using deadline = std::pair<monotonic_time, const running_delivery*>;
+    std::map<deadline, running_ptr> deadlines_; ///< of handlers that run
     std::size_t running_ = 0;
     std::size_t room_wanted_ = 0; ///< by whoever waits for it
     std::size_t payload_bytes_ = 0;

@@ -574,6 +574,18 @@ TEST_P(isolation, the_applications_uncommitted_messages_are_invisible_to_every_h
     EXPECT_TRUE(claim().empty());
 }
 
+// Proves: OUT-01
+TEST_P(isolation, a_transaction_outlives_the_handle_that_began_it)
+{
+    auto tx = second_handle().begin();
+    const auto kept = enqueue(tx, some).id;
+    tx.commit();
+    EXPECT_TRUE(find_message(db(), kept).has_value());
+    tx = second_handle().begin();
+    tx = second_handle().read();
+    EXPECT_TRUE(find_message(tx, kept).has_value());
+}
+
 CONFORMANCE_SUITE(isolation);
 
 } // namespace

@@ -10,10 +10,17 @@
 
 namespace posthorn {
 
-transaction::transaction(std::unique_ptr<contract::session> session) : session_(std::move(session))
+transaction::transaction(std::unique_ptr<contract::session> session,
+                         std::shared_ptr<contract::backend> of)
+    : of_(std::move(of)), session_(std::move(session))
 {}
 transaction::transaction(transaction&&) noexcept = default;
-transaction& transaction::operator=(transaction&&) noexcept = default;
+transaction& transaction::operator=(transaction&& other) noexcept
+{
+    session_ = std::move(other.session_); // first: the old one still uses its store
+    of_ = std::move(other.of_);
+    return *this;
+}
 transaction::~transaction() = default;
 
 contract::session& transaction::session()
@@ -80,12 +87,12 @@ store::store(std::shared_ptr<contract::backend> backend) : backend_(std::move(ba
 
 transaction store::begin()
 {
-    return transaction{backend_->begin()};
+    return transaction{backend_->begin(), backend_};
 }
 
 transaction store::read()
 {
-    return transaction{backend_->read()};
+    return transaction{backend_->read(), backend_};
 }
 
 const posthorn::environment& store::environment() const

@@ -42,6 +42,9 @@ constexpr std::array meanings{
             "the value is larger than SQLite takes"},
     meaning{SQLITE_IOERR, error_code::unavailable, true,
             "the operating system reports an I/O error"},
+    meaning{SQLITE_PROTOCOL, error_code::busy, true,
+            "too many connections wanted to read the write-ahead log at once"},
+    meaning{SQLITE_NOMEM, error_code::unavailable, true, "there is not enough memory"},
     meaning{SQLITE_INTERRUPT, error_code::busy, true, "the statement was interrupted"},
     meaning{SQLITE_SCHEMA, error_code::schema_foreign, true, "the tables changed while being read"},
 };

@@ -40,6 +40,11 @@ int newest_version()
 
 int found_version(connection& db)
 {
+    if (single_number(db, "SELECT count(*) FROM pragma_encoding WHERE encoding = 'UTF-8'",
+                      "look for the encoding") == 0)
+        throw error(error_code::unsupported,
+                    "this database keeps its text as UTF-16, which Posthorn cannot share; use "
+                    "another file, or copy it into one that was made with PRAGMA encoding='UTF-8'");
     const bool has_schema = tables_named(db, "schema") > 0;
     const bool has_messages = tables_named(db, "message") > 0;
     const auto foreign = [&](std::string_view why) {

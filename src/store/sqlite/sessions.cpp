@@ -34,8 +34,16 @@ owned_session::owned_session(pool::turn turn, purpose why, const posthorn::envir
 
 owned_session::~owned_session()
 {
-    if (usable_ && db_.in_transaction())
+    if (!usable_)
+        return;
+    if (db_.in_transaction())
         sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    // A statement of the application's that it has not read to its end would keep its view of the
+    // database, and whoever gets the connection next would see nothing newer.
+    for (auto* each = sqlite3_next_stmt(db_.handle(), nullptr); each != nullptr;
+         each = sqlite3_next_stmt(db_.handle(), each))
+        if (sqlite3_stmt_busy(each) != 0)
+            sqlite3_reset(each);
 }
 
 void owned_session::commit()
