@@ -148,8 +148,8 @@ void queue::remember_low()
     with.set(sql::raise_mark::low, low);
     try {
         talk_.run_alone(sql::raise_mark::text, with, commit_sent::no);
-    } catch (
-        const error&) { // the next process walks further; a broken connection is not used again
+    } catch (const error&) {
+        // The next process walks further, and a broken connection is not used again.
     }
 }
 
