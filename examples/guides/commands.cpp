@@ -1,11 +1,9 @@
 // The code of docs/guides/idempotency.md, docs/guides/commands.md and docs/guides/unit-of-work.md.
+#include "run.hpp"
 #include <posthorn/json.hpp>
 #include <posthorn/posthorn.hpp>
-#include <posthorn/sqlite.hpp>
 #include <posthorn/testing/testing.hpp>
 #include <posthorn/worker.hpp>
-
-#include <sqlite3.h>
 
 #include <iostream>
 #include <stdexcept>
@@ -46,18 +44,11 @@ void expect(bool given)
         throw std::runtime_error("not as expected");
 }
 
-void run(ph::transaction& tx, const std::string& sql)
-{
-    sqlite3* db = ph::sqlite::native_handle(tx);
-    if (sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
-        throw std::runtime_error(sqlite3_errmsg(db));
-}
-
 // -------------------------------------------------------------------------------- idempotency.md
 
 std::string charge(ph::transaction& tx, int cents)
 {
-    run(tx, "UPDATE account SET cents = cents - " + std::to_string(cents));
+    run(tx, "UPDATE account SET cents = cents - ?1", {std::to_string(cents)});
     ph::enqueue(tx, {"payments.charged", std::to_string(cents)});
     return "receipt for " + std::to_string(cents);
 }
@@ -118,7 +109,7 @@ struct users {
     static void add(ph::unit_of_work& work, user& who)
     {
         work.write([&who](ph::transaction& tx) {
-            run(tx, "INSERT INTO users (email) VALUES ('" + who.email + "')");
+            run(tx, "INSERT INTO users (email) VALUES (?1)", {who.email});
             return std::size_t{1};
         });
         work.track(who.events);

@@ -11,11 +11,13 @@
 #include <mysql.h>
 #include <sqlite3.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace ph = posthorn;
 
@@ -35,10 +37,17 @@ namespace {
 
 namespace on_sqlite {
 
-void run(ph::transaction& tx, const std::string& sql)
+void run(ph::transaction& tx, const char* sql, const std::vector<std::string>& values = {})
 {
     sqlite3* db = ph::sqlite::native_handle(tx);
-    if (sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
+    sqlite3_stmt* statement = nullptr;
+    sqlite3_prepare_v2(db, sql, -1, &statement, nullptr);
+    for (std::size_t i = 0; i < values.size(); ++i)
+        sqlite3_bind_text(statement, static_cast<int>(i) + 1, values[i].data(),
+                          static_cast<int>(values[i].size()), SQLITE_STATIC);
+    const bool worked = sqlite3_step(statement) == SQLITE_DONE;
+    sqlite3_finalize(statement);
+    if (!worked)
         throw std::runtime_error(sqlite3_errmsg(db));
 }
 
@@ -46,10 +55,14 @@ void run(ph::transaction& tx, const std::string& sql)
 
 namespace on_postgres {
 
-void run(ph::transaction& tx, const std::string& sql)
+void run(ph::transaction& tx, const char* sql, const std::vector<std::string>& values = {})
 {
     PGconn* db = ph::postgres::native_handle(tx);
-    PGresult* answer = PQexec(db, sql.c_str());
+    std::vector<const char*> texts;
+    for (const auto& each : values)
+        texts.push_back(each.c_str());
+    PGresult* answer = PQexecParams(db, sql, static_cast<int>(texts.size()), nullptr, texts.data(),
+                                    nullptr, nullptr, 0);
     const bool worked = PQresultStatus(answer) == PGRES_COMMAND_OK;
     PQclear(answer);
     if (!worked)
@@ -60,11 +73,23 @@ void run(ph::transaction& tx, const std::string& sql)
 
 namespace on_mariadb {
 
-void run(ph::transaction& tx, const std::string& sql)
+void run(ph::transaction& tx, const std::string& sql, std::vector<std::string> values = {})
 {
     MYSQL* db = ph::mariadb::native_handle(tx);
-    if (mysql_real_query(db, sql.data(), sql.size()) != 0)
-        throw std::runtime_error(mysql_error(db));
+    std::vector<MYSQL_BIND> binds(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        binds[i].buffer_type = MYSQL_TYPE_STRING;
+        binds[i].buffer = values[i].data();
+        binds[i].buffer_length = values[i].size();
+    }
+    MYSQL_STMT* statement = mysql_stmt_init(db);
+    const bool worked = mysql_stmt_prepare(statement, sql.data(), sql.size()) == 0 &&
+                        (binds.empty() || mysql_stmt_bind_param(statement, binds.data()) == 0) &&
+                        mysql_stmt_execute(statement) == 0;
+    const std::string complaint = mysql_stmt_error(statement);
+    mysql_stmt_close(statement);
+    if (!worked)
+        throw std::runtime_error(complaint);
 }
 
 } // namespace on_mariadb
@@ -74,8 +99,8 @@ using on_sqlite::run;
 void register_handlers(ph::worker& worker)
 {
     worker.handle<payment>([](ph::transactional_delivery<payment>& d) {
-        run(d.tx(), "UPDATE accounts SET cents = cents + " + std::to_string(d.value().cents) +
-                        " WHERE id = " + std::to_string(d.value().account));
+        run(d.tx(), "UPDATE accounts SET cents = cents + ?1 WHERE id = ?2",
+            {std::to_string(d.value().cents), std::to_string(d.value().account)});
         ph::enqueue(d.tx(), {"receipts", d.payload()});
     });
 }

@@ -1,10 +1,8 @@
 // The code of docs/guides/inbox.md.
+#include "run.hpp"
 #include <posthorn/posthorn.hpp>
-#include <posthorn/sqlite.hpp>
 #include <posthorn/testing/testing.hpp>
 #include <posthorn/worker.hpp>
-
-#include <sqlite3.h>
 
 #include <iostream>
 #include <stdexcept>
@@ -20,13 +18,6 @@ void expect(bool given)
 {
     if (!given)
         throw std::runtime_error("not as expected");
-}
-
-void run(ph::transaction& tx, const std::string& sql)
-{
-    sqlite3* db = ph::sqlite::native_handle(tx);
-    if (sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
-        throw std::runtime_error(sqlite3_errmsg(db));
 }
 
 struct request {
@@ -45,7 +36,7 @@ int receive_webhook(ph::store& store, const request& request)
 void register_handlers(ph::worker& worker)
 {
     worker.handle(ph::inbox_topic("orders.placed"), [](ph::transactional_delivery<>& d) {
-        run(d.tx(), "INSERT INTO orders (body) VALUES ('" + d.payload() + "')");
+        run(d.tx(), "INSERT INTO orders (body) VALUES (?1)", {d.payload()});
         ph::enqueue(d.tx(), {"receipts", d.payload()});
     });
 }
@@ -53,7 +44,7 @@ void register_handlers(ph::worker& worker)
 bool book_payment(ph::store& store, const std::string& id, int cents)
 {
     return ph::once(store, "bank", id, [&](ph::transaction& tx) {
-        run(tx, "UPDATE account SET cents = cents + " + std::to_string(cents));
+        run(tx, "UPDATE account SET cents = cents + ?1", {std::to_string(cents)});
         ph::enqueue(tx, {"payments.booked", id});
     });
 }
@@ -61,7 +52,7 @@ bool book_payment(ph::store& store, const std::string& id, int cents)
 bool book_in(ph::transaction& tx, const std::string& id, int cents)
 {
     return ph::once(tx, "bank", id, [&] {
-        run(tx, "UPDATE account SET cents = cents + " + std::to_string(cents));
+        run(tx, "UPDATE account SET cents = cents + ?1", {std::to_string(cents)});
     });
 }
 
@@ -99,11 +90,11 @@ try {
     register_handlers(worker);
     worker.handle("*", [](const ph::delivery_view&) {});
     for (int i = 0; i < 3; ++i)
-        expect(receive_webhook(store, {"4711", "a book"}) == 204);
+        expect(receive_webhook(store, {"4711", "Ada's book"}) == 204);
     pt::drain(worker);
-    receive_webhook(store, {"4711", "a book"});
+    receive_webhook(store, {"4711", "Ada's book"});
     pt::drain(worker);
-    expect(static_cast<bool>(pt::was_enqueued(store, "receipts", {"a book"})));
+    expect(static_cast<bool>(pt::was_enqueued(store, "receipts", {"Ada's book"})));
 
     expect(book_payment(store, "p1", 100) && !book_payment(store, "p1", 100));
     {

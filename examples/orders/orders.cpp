@@ -38,7 +38,13 @@ void run(const database& db, const std::string& sql)
 // Saves an order and enqueues a message about it. Neither exists before the caller commits.
 void place_order(const database& db, posthorn::transaction& tx, int number)
 {
-    run(db, "INSERT INTO orders (id) VALUES (" + std::to_string(number) + ")");
+    sqlite3_stmt* insert = nullptr;
+    sqlite3_prepare_v2(db.get(), "INSERT INTO orders (id) VALUES (?1)", -1, &insert, nullptr);
+    sqlite3_bind_int(insert, 1, number);
+    const bool inserted = sqlite3_step(insert) == SQLITE_DONE;
+    sqlite3_finalize(insert);
+    if (!inserted)
+        throw std::runtime_error(sqlite3_errmsg(db.get()));
     // Messages with the same ordering key are delivered one after the other, in this order.
     posthorn::enqueue(tx, {"order.placed", "order " + std::to_string(number)},
                       {.ordering_key = "customer ada"});
