@@ -2,6 +2,8 @@
 // otherwise. Networks fail between a request and its answer; this is how a test chooses where.
 #pragma once
 
+#include "hang_limit.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -64,7 +66,7 @@ public:
 
     /// Waits for something to be counted. Returns: false if that did not happen in time.
     [[nodiscard]] bool wait_for(const std::function<bool(const counters&)>& enough,
-                                std::chrono::milliseconds at_most = std::chrono::seconds{10}) const;
+                                std::chrono::milliseconds at_most = hang_limit) const;
 
 private:
     class loop;

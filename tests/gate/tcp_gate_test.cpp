@@ -1,6 +1,7 @@
 // The gate, between clients of this test and a server that answers every line with the same line.
 #include "gate/socket.hpp"
 #include "gate/tcp_gate.hpp"
+#include "hang_limit.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr auto patience_ms = 10'000;
+constexpr int patience_ms = std::chrono::milliseconds{hang_limit}.count();
 
 /// What one read gives: bytes, "" for a close, or the word "reset".
 std::string read_some(const socket& from)
@@ -68,8 +69,9 @@ public:
     [[nodiscard]] bool has_seen_end(const std::string& how) const
     {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(
-            lock, 10s, [&] { return std::find(ends_.begin(), ends_.end(), how) != ends_.end(); });
+        return changed_.wait_for(lock, hang_limit, [&] {
+            return std::find(ends_.begin(), ends_.end(), how) != ends_.end();
+        });
     }
 
 private:

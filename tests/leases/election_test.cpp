@@ -1,4 +1,5 @@
 // Leaders: one at a time, and none that does not know that its time is over.
+#include "hang_limit.hpp"
 #include "leases/leasing_test.hpp"
 
 #include <atomic>
@@ -28,12 +29,12 @@ public:
     bool wait_for_leaders(std::size_t count)
     {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, 30s, [&] { return leaders_.size() >= count; });
+        return changed_.wait_for(lock, test::hang_limit, [&] { return leaders_.size() >= count; });
     }
     bool wait_for_nobody()
     {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, 30s, [&] { return leading_ == 0; });
+        return changed_.wait_for(lock, test::hang_limit, [&] { return leading_ == 0; });
     }
     std::vector<std::string> leaders()
     {

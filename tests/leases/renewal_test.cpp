@@ -1,6 +1,7 @@
 // What a holder believes, and how long: it renews in time, whatever the length, and stops believing
 // before the database does.
 #include "core/lease.hpp"
+#include "hang_limit.hpp"
 #include "leases/leasing_test.hpp"
 #include <posthorn/testing/seeded_random.hpp>
 
@@ -18,7 +19,8 @@ bool is_asked_to_stop(const std::stop_token& token)
     std::mutex mutex;
     std::condition_variable_any changed;
     std::unique_lock lock(mutex);
-    return !changed.wait_for(lock, token, 30s, [] { return false; }) && token.stop_requested();
+    return !changed.wait_for(lock, token, test::hang_limit, [] { return false; }) &&
+           token.stop_requested();
 }
 
 class lease_renewals : public leasing_test {};
@@ -188,7 +190,7 @@ TEST(leases_in_trouble, a_renewal_that_failed_is_tried_again)
         clock->advance(*held->renews_in());
         {
             std::unique_lock lock(mutex);
-            ASSERT_TRUE(logged.wait_for(lock, 30s, [&] { return !log.empty(); }));
+            ASSERT_TRUE(logged.wait_for(lock, test::hang_limit, [&] { return !log.empty(); }));
             EXPECT_THAT(log, HasSubstr("lease 'reindex' could not be renewed"));
         }
         blocking.rollback();

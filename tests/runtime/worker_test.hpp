@@ -3,6 +3,7 @@
 #pragma once
 
 #include "conformance/conformance_test.hpp"
+#include "hang_limit.hpp"
 #include <posthorn/worker.hpp>
 
 #include <chrono>
@@ -21,7 +22,7 @@ namespace posthorn::conformance {
 /// Waits for a condition, however slow the machine is. False: it never came.
 inline bool eventually(const std::function<bool()>& condition)
 {
-    const auto end = std::chrono::steady_clock::now() + 30s;
+    const auto end = std::chrono::steady_clock::now() + test::hang_limit;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > end)
             return false;
@@ -45,7 +46,7 @@ public:
     {
         std::unique_lock lock(mutex_);
         ++arrived_;
-        return changed_.wait_for(lock, 30s, [&] { return open_; });
+        return changed_.wait_for(lock, test::hang_limit, [&] { return open_; });
     }
 
     [[nodiscard]] std::size_t arrived() const

@@ -6,6 +6,7 @@
 #include "checker/report.hpp"
 #include "checker/scratch_folder.hpp"
 #include "conformance/store_under_test.hpp"
+#include "hang_limit.hpp"
 #include "torture/process.hpp"
 
 #include <cstdint>
@@ -20,8 +21,7 @@
 namespace posthorn::torture {
 
 /// Whether it holds at last; asked again and again for so long.
-bool wait_until(const std::function<bool()>& condition,
-                duration at_most = std::chrono::seconds{30});
+bool wait_until(const std::function<bool()>& condition, duration at_most = test::hang_limit);
 
 /// Threads: one at a time.
 class scene {
@@ -61,7 +61,7 @@ public:
     void resume_all();
 
     /// SIGTERM. Fails the test unless it then ends in good order.
-    void stop(const std::string& name, duration within = std::chrono::seconds{20});
+    void stop(const std::string& name, duration within = test::hang_limit);
     void stop_all();
 
     /// The process itself, for what else can happen to it.

@@ -54,6 +54,7 @@ struct request {
     std::size_t concurrency = 4;
     int lease = 500;
     int grace = 5'000;
+    int look_every = 10'000;
     int attempts_max = 50;
     std::string effects = {}; ///< the table
     std::string broken = {};
@@ -207,6 +208,7 @@ int work(const request& what)
                            .concurrency = what.concurrency,
                            .lease = milliseconds{what.lease},
                            .grace = milliseconds{what.grace},
+                           .look_at_least_every = milliseconds{what.look_every},
                            .on = story.hooks(!early)};
     options.outbox.retries.fallback =
         exponential_retry{.first = 10ms, .cap = 100ms, .attempts_max = what.attempts_max};
@@ -298,6 +300,7 @@ void describe(CLI::App& app, request& what)
     worker.add_option("--concurrency", what.concurrency);
     worker.add_option("--lease", what.lease);
     worker.add_option("--grace", what.grace);
+    worker.add_option("--look-every", what.look_every);
     worker.add_option("--attempts-max", what.attempts_max);
     worker.add_option("--effects", what.effects);
     worker.add_option("--broken", what.broken)->check(CLI::IsMember({"early", "apart"}));

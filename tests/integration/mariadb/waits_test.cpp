@@ -1,5 +1,6 @@
 // Who waits for whom. What one transaction keeps open must not hold up the others; where two want
 // the same, the second waits for the first, and both go on.
+#include "hang_limit.hpp"
 #include "integration/mariadb/fresh_database.hpp"
 
 #include <gmock/gmock.h>
@@ -144,7 +145,7 @@ protected:
             "information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = '" +
             database.name + "' AND t.trx_state = 'LOCK WAIT'";
         const auto clock = environment::system().clock;
-        const auto until = clock->monotonic() + 10s;
+        const auto until = clock->monotonic() + hang_limit;
         native_client observer{database.name};
         while (observer.run(question) != std::to_string(how_many)) {
             ASSERT_LT(clock->monotonic(), until) << "nobody waits";
@@ -157,7 +158,7 @@ protected:
 
 TEST_F(an_expired_dedup_key, is_taken_by_the_first_and_found_by_the_second)
 {
-    auto patient = mariadb::open(database.url("?lock_timeout=20s"));
+    auto patient = mariadb::open(database.url("?lock_timeout=300s"));
     auto tx = patient.begin();
     auto first = std::async(std::launch::async, [&] {
         const auto result =

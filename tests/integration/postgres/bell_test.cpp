@@ -1,5 +1,6 @@
 // The bell between processes: who sleeps is woken by every way of enqueueing, and as long as nobody
 // sleeps nobody is notified of anything.
+#include "hang_limit.hpp"
 #include "integration/postgres/server_fixture.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/polling_bell.hpp"
@@ -28,9 +29,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Rings take milliseconds; the rest is for machines with too much to do.
-constexpr auto soon = 5s;
-constexpr auto very_long = 60s;
+constexpr auto soon = hang_limit; // much less than the time that is waited for
+constexpr auto very_long = 10min;
 
 class postgres_bell : public server_fixture {
 protected:

@@ -1,5 +1,6 @@
 // Messages that are handed over: the commit that enqueues one claims and starts it for a worker
 // that sleeps. Whatever goes wrong between them, it is delivered as if it had been claimed.
+#include "hang_limit.hpp"
 #include "integration/postgres/server_fixture.hpp"
 #include "store/contract/backend.hpp"
 #include <posthorn/enqueue.hpp>
@@ -24,8 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto enough =
-    20s; // for what happens within milliseconds, on a machine with too much to do
+constexpr duration enough = hang_limit;
 
 class postgres_offers : public server_fixture {
 protected:

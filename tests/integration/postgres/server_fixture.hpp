@@ -5,6 +5,7 @@
 #include "conformance/conformance_test.hpp"
 #include "conformance/postgres_under_test.hpp"
 #include "conformance/server_under_test.hpp"
+#include "hang_limit.hpp"
 #include <posthorn/postgres.hpp>
 
 #include <gtest/gtest.h>
@@ -87,7 +88,7 @@ protected:
     }
 
     static void wait_until(const std::function<bool()>& condition,
-                           std::chrono::seconds limit = std::chrono::seconds{20})
+                           std::chrono::seconds limit = hang_limit)
     {
         const auto& clock = *system_.clock;
         for (const auto end = clock.monotonic() + limit; !condition();)
