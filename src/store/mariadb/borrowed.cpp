@@ -31,7 +31,7 @@ public:
     borrowed_session(MYSQL* lent, const borrow_options& with)
         : loan(lent, with),
           session_base(loan::db, nullptr, loan::options.environment, loan::options.limits,
-                       mariadb::joins::view::may_be_old)
+                       view::may_be_old)
     {}
 
     mariadb::writer& writer() override { return checked().session_base::writer(); }

@@ -208,6 +208,9 @@ private:
     std::optional<std::size_t> packet_bytes_max_;
 };
 
+/// A caller's transaction may have an old view of the database; ours look anew each time.
+enum class view { newest, may_be_old };
+
 /// Numbers as a JSON array: how a statement takes a list of any length.
 [[nodiscard]] std::string json_list(std::span<const std::int64_t> numbers);
 

@@ -5,6 +5,7 @@
 #include "store/contract/join_table.hpp"
 #include "store/contract/json_lists.hpp"
 #include "store/contract/row_readers.hpp"
+#include "store/mariadb/find_seq.hpp"
 #include "store/mariadb/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -63,7 +64,27 @@ contract::seen_inbound inbox::see(const inbound& from, std::string_view content_
     row.bind_bytes(statement::source, from.source).bind_bytes(statement::id, from.id);
     if (!row.step())
         throw error(error_code::internal, "a row of the inbox is not there");
-    return {.row = contract::read_inbound(row), .fresh = row.integer(8) == nonce};
+    contract::seen_inbound result{.row = contract::read_inbound(row),
+                                  .fresh = row.integer(8) == nonce};
+    if (view_ == view::may_be_old && result.row.message && result.row.state != inbox_state::done)
+        require_view_of(from, *result.row.message);
+    return result;
+}
+
+// The row is what is now, but its message is looked for in the transaction's view. One that came
+// after that began would seem to be gone, and a second one would be added.
+void inbox::require_view_of(const inbound& from, message_id carrier)
+{
+    if (find_seq(db_, carrier))
+        return;
+    using statement = sql::newest_carrier;
+    auto row = db_.use(statement::text);
+    row.bind_bytes(statement::source, from.source).bind_bytes(statement::id, from.id);
+    if (row.step())
+        throw error(error_code::serialization,
+                    "this message from outside came while the transaction was open, which sees "
+                    "the database as it was before; run the transaction again",
+                    {.retryable = true});
 }
 
 bool inbox::finish(const inbound& from, std::string_view content_hash)

@@ -8,7 +8,7 @@ namespace posthorn::mariadb {
 
 class inbox final : public contract::inbox_table {
 public:
-    explicit inbox(connection& db) : db_(db) {}
+    inbox(connection& db, view how) : db_(db), view_(how) {}
 
     std::optional<inbox_record> find(const inbound& from) override;
     contract::seen_inbound see(const inbound& from, std::string_view content_hash) override;
@@ -22,7 +22,10 @@ public:
     std::size_t remove_done(duration older_than, std::size_t limit) override;
 
 private:
+    void require_view_of(const inbound& from, message_id carrier);
+
     connection& db_;
+    view view_;
 };
 
 } // namespace posthorn::mariadb

@@ -15,6 +15,11 @@ VALUES (:source, :id, 0, :nonce, :content_hash, COALESCE(:now, {{clock}}))
 -- name: lock_inbound
 SELECT {{inbound_columns}}, nonce FROM {p}inbox WHERE source = :source AND id = :id FOR UPDATE
 
+-- name: newest_carrier
+-- A locking read, because at REPEATABLE READ another one would not see what was committed meanwhile.
+SELECT m.seq FROM {p}inbox i STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = i.seq
+ WHERE i.source = :source AND i.id = :id LOCK IN SHARE MODE
+
 -- name: finish_inbound
 -- What a message carries is left to whoever handles that. Assignments are made one after the other, each with what the ones
 -- before it have left.

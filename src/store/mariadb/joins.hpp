@@ -8,9 +8,6 @@ namespace posthorn::mariadb {
 
 class joins final : public contract::join_table, public contract::join_reader {
 public:
-    /// A caller's transaction may have an old view of the database; ours look anew each time.
-    enum class view { newest, may_be_old };
-
     joins(connection& db, view how) : db_(db), view_(how) {}
 
     std::int64_t insert(const contract::new_join& what) override;

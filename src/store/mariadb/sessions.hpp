@@ -35,13 +35,12 @@ using pool = contract::connection_pool<connection>;
 class session_base : public contract::session {
 public:
     session_base(connection& db, ready_front* front, const posthorn::environment& world,
-                 const posthorn::limits& bounds,
-                 mariadb::joins::view how = mariadb::joins::view::newest)
+                 const posthorn::limits& bounds, view how = view::newest)
         : db_(db),
           world_(world),
           bounds_(bounds),
           joins_(db, how),
-          inbox_(db),
+          inbox_(db, how),
           jobs_(db),
           runs_(db),
           timetable_(jobs_, runs_, joins_, writer_, reader_, world),

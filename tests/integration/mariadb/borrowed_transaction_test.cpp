@@ -157,6 +157,41 @@ TEST_P(lent_transaction, after_a_deadlock_it_is_over)
     EXPECT_EQ(find_message(db, id)->state, message_state::cancelled);
 }
 
+// The second delivery of a message from outside, in a transaction that began before the first one
+// committed: it is recognised, or the transaction has to be run again. It has no second effect.
+// Proves: INB-02, I7
+TEST_P(lent_transaction, a_message_from_outside_that_came_meanwhile_is_not_added_again)
+{
+    const inbound from{.source = "shop", .id = "1"};
+    const message what{.topic = "orders", .payload = ""};
+    const auto deliver_again = [&] {
+        const std::string level = GetParam();
+        if (level == "READ COMMITTED")
+            EXPECT_EQ(enqueue_inbound(tx, from, what).answer, inbox_answer::replaced);
+        else
+            EXPECT_EQ(error_of([&] { enqueue_inbound(tx, from, what); }).code(),
+                      error_code::serialization);
+        app.run("COMMIT");
+        EXPECT_EQ(count_messages(db).ready, 1) << level;
+    };
+    begin_with_a_look();
+    const auto first = enqueue_inbound(db, from, what);
+    ASSERT_EQ(first.answer, inbox_answer::added);
+    deliver_again();
+
+    // The same where the view shows an earlier message, which has been called off since.
+    begin_with_a_look();
+    ASSERT_EQ(cancel(db, first.message.value()), cancel_answer::cancelled);
+    ASSERT_EQ(enqueue_inbound(db, from, what).answer, inbox_answer::added);
+    deliver_again();
+
+    // In a transaction that began afterwards it is recognised.
+    begin_with_a_look();
+    EXPECT_EQ(enqueue_inbound(tx, from, what).answer, inbox_answer::replaced);
+    app.run("COMMIT");
+    EXPECT_EQ(claim().size(), 1U);
+}
+
 INSTANTIATE_TEST_SUITE_P(isolation, lent_transaction,
                          ::testing::Values("READ COMMITTED", "REPEATABLE READ"),
                          [](const auto& chosen) {
