@@ -246,12 +246,12 @@ void sum_up(shop& of, const std::string& url, output& to)
                         total.enqueued, total.done, total.retried, total.dead));
     print_page(of.where, {.state = message_state::dead, .limit = 5}, list_view::dead, to);
     to.line(fmt::format("\nThe store stays where it is. Try next:\n"
-                        "  posthorn stats {0}\n"
-                        "  posthorn messages {0} --topic 'order.*'\n"
-                        "  posthorn dead redrive {0} --topic invoice.send\n"
-                        "  posthorn work {0} --on 'invoice.*' -- cat\n"
-                        "  posthorn tail {0} --all",
-                        url));
+                        "  {1} stats {0}\n"
+                        "  {1} messages {0} --topic 'order.*'\n"
+                        "  {1} dead redrive {0} --topic invoice.send\n"
+                        "  {1} work {0} --on 'invoice.*' -- cat\n"
+                        "  {1} tail {0} --all",
+                        url, program_invocation_name)); // as it was called: it need not be in PATH
 }
 
 } // namespace
