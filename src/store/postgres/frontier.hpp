@@ -127,6 +127,20 @@ public:
         next_walk_ = ended + std::max<duration>(walk_every, (ended - began) * walk_share);
     }
 
+    /// Another transaction held something that a chore needed; others need not try at once.
+    void left_chores(monotonic_time now)
+    {
+        const std::lock_guard lock(mutex_);
+        chores_again_ = now + chores_every;
+    }
+
+    /// Whether chores were left undone so shortly before that it is too early to try again.
+    [[nodiscard]] bool leaves_chores(monotonic_time now) const
+    {
+        const std::lock_guard lock(mutex_);
+        return now < chores_again_;
+    }
+
     /// A position worth remembering in the database, or 0.
     [[nodiscard]] std::int64_t worth_remembering()
     {
@@ -140,6 +154,7 @@ private:
     static constexpr std::int64_t remember_every = 10'000;
     static constexpr std::size_t stretches_max = 256;
     static constexpr std::chrono::milliseconds walk_every{100};
+    static constexpr std::chrono::milliseconds chores_every{100};
     static constexpr int walk_share = 10; ///< a long walk takes at most a tenth of the time
 
     mutable std::mutex mutex_;
@@ -150,6 +165,7 @@ private:
     std::map<std::int64_t, std::int64_t> stretches_; ///< claimed without gaps, from → to
     sighting sighting_;
     monotonic_time next_walk_;
+    monotonic_time chores_again_;
 };
 
 } // namespace posthorn::postgres

@@ -17,11 +17,38 @@ std::vector<std::string_view> views(const std::vector<std::string>& keys)
 
 void key_heads::lock(const std::vector<std::string>& keys)
 {
+    arguments hold;
     arguments ensure;
     arguments lock;
+    hold.set(sql::hold_lowest_open::keys, views(keys));
     ensure.set(sql::ensure_heads::keys, views(keys));
     lock.set(sql::lock_heads::keys, views(keys));
-    talk_.run_all({{sql::ensure_heads::text, ensure}, {sql::lock_heads::text, lock}});
+    talk_.run_all({{sql::hold_lowest_open::text, hold},
+                   {sql::ensure_heads::text, ensure},
+                   {sql::lock_heads::text, lock}});
+}
+
+std::unordered_set<std::string> key_heads::lock_free(const std::vector<std::string>& keys,
+                                                     const waiting_messages& arrived)
+{
+    arguments ensure;
+    arguments lock;
+    ensure.set(sql::ensure_free_heads::keys, views(arrived.keys))
+        .set(sql::ensure_free_heads::last, arrived.seqs.empty() ? 0 : arrived.seqs.back());
+    lock.set(sql::lock_free_heads::keys, views(keys));
+    const auto results =
+        talk_.run_all({{sql::ensure_free_heads::text, ensure}, {sql::lock_free_heads::text, lock}});
+    std::unordered_set<std::string> locked;
+    for (int row = 0; row < results[1].size(); ++row)
+        locked.emplace(results[1].text(row, 0));
+    return locked;
+}
+
+void key_heads::forget_stale(const std::vector<std::string>& keys)
+{
+    arguments with;
+    with.set(sql::forget_stale_heads::keys, views(keys));
+    talk_.run(sql::forget_stale_heads::text, with);
 }
 
 void key_heads::move_on(const std::vector<std::string>& keys)

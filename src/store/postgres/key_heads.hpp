@@ -3,10 +3,12 @@
 #pragma once
 
 #include "store/postgres/conversation.hpp"
+#include "store/postgres/settling.hpp"
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace posthorn::postgres {
@@ -18,7 +20,16 @@ public:
     /// Makes sure that every key with open messages has a head, and locks these heads.
     void lock(const std::vector<std::string>& keys);
 
-    /// Lets keys go on whose head has ended. Requires: their lock.
+    /// Locks the heads of these keys as far as no other transaction holds them; keys of `arrived`,
+    /// which are locked, get a head first. Never waits for an application. Returns: the keys.
+    [[nodiscard]] std::unordered_set<std::string> lock_free(const std::vector<std::string>& keys,
+                                                            const waiting_messages& arrived);
+
+    /// Forgets that the heads of these keys are to be moved. Requires: their lock.
+    void forget_stale(const std::vector<std::string>& keys);
+
+    /// Lets keys go on whose head has ended; those that another transaction holds are noted as
+    /// stale.
     void move_on(const std::vector<std::string>& keys);
 
     /// Chooses the head anew where it was this message, which has just come back from the dead.

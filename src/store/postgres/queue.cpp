@@ -13,6 +13,7 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace posthorn::postgres {
@@ -100,6 +101,22 @@ arguments late_arguments(std::size_t limit, const environment& world)
     return which;
 }
 
+// Those without a key, and those whose key is among these.
+waiting_messages only(const waiting_messages& all, const std::unordered_set<std::string>& keys)
+{
+    waiting_messages result;
+    for (std::size_t i = 0; i < all.seqs.size(); ++i) {
+        const auto& key = all.key_of[i];
+        if (!key.empty() && !keys.contains(key))
+            continue;
+        result.seqs.push_back(all.seqs[i]);
+        result.key_of.push_back(key);
+        if (!key.empty())
+            result.keys.push_back(key);
+    }
+    return result;
+}
+
 } // namespace
 
 batch queue::claim_and_commit(const contract::claim_request& request)
@@ -109,8 +126,10 @@ batch queue::claim_and_commit(const contract::claim_request& request)
         talk_.run_alone(sql::know_worker::text, named(request.worker), commit_sent::no);
         talk_.db().known_worker = request.worker;
     }
-    const auto from = front_.front(world_.clock->monotonic());
-    if (from && request.start >= request.limit && request.unpark.empty())
+    const auto now = world_.clock->monotonic();
+    const auto from = front_.front(now);
+    if (from && !front_.leaves_chores(now) && request.start >= request.limit &&
+        request.unpark.empty())
         if (auto plain = claim_plain(request, *from); !plain.empty())
             return plain;
     return claim_by_walking(request);
@@ -174,7 +193,9 @@ batch queue::claim_by_walking(const contract::claim_request& request)
         .set(sql::look::low, from);
     const bool unparks = !request.unpark.empty();
     const auto unpark = unpark_arguments(request, world_);
-    const auto first = claim_arguments(request, from, unparks, world_);
+    // While chores are left undone, there is no use in waiting for them.
+    const bool anyway = unparks || front_.leaves_chores(began);
+    const auto first = claim_arguments(request, from, anyway, world_);
     arguments own;
     own.set_flag(sql::own_transaction::draw, front_.wants_sighting());
     if (unparks) {
@@ -190,14 +211,16 @@ batch queue::claim_by_walking(const contract::claim_request& request)
                   .low = seen.integer(0, 4),
                   .sighting_counts = seen.yes(0, 5)});
     remember_low();
-    const bool chores = seen.yes(0, 0) || seen.yes(0, 1) || seen.yes(0, 2);
+    const bool left = anyway && !unparks;
+    const bool chores = (!left && (seen.yes(0, 0) || seen.yes(0, 2))) || seen.yes(0, 1);
     if (!results[1].empty()) {
         front_.walked(began, world_.clock->monotonic());
         return take(results[1], request);
     }
     if (unparks || !chores)
         return {};
-    do_chores(request.limit); // in a transaction that begins with them
+    // In a transaction that begins with them.
+    do_chores(request.limit, seen.yes(0, 0) ? arrivals::some : arrivals::unknown);
     const auto again = claim_arguments(request, from, true, world_);
     return take(talk_.run_all_and_commit({{sql::claim::text, again}})[0], request);
 }
@@ -214,23 +237,44 @@ batch queue::claim(const contract::claim_request& request)
 }
 
 // What must happen before a claim may choose: late messages end, those whose time has come become
-// due, and those that arrived with a key find their places.
-void queue::do_chores(std::size_t limit)
+// due, and those that arrived with a key find their places. What another transaction holds is left
+// for later: an application may keep its transaction open for as long as it likes.
+void queue::do_chores(std::size_t limit, arrivals seen)
 {
     const auto at_once = std::max(limit, chores_at_once);
     const auto which = late_arguments(at_once, world_);
     arguments how_many;
     how_many.set(sql::arrivals::limit, static_cast<std::int64_t>(at_once));
-    const auto found = talk_.run_all({{sql::late::text, which}, {sql::arrivals::text, how_many}});
-    const auto late = read_waiting(found[0]);
-    const auto arrived = read_waiting(found[1]);
+    arguments how_many_heads;
+    how_many_heads.set(sql::stale_heads::limit, static_cast<std::int64_t>(at_once));
+    const auto found = talk_.run_all({{sql::late::text, which},
+                                      {sql::arrivals::text, how_many},
+                                      {sql::stale_heads::text, how_many_heads}});
+    auto late = read_waiting(found[0]);
+    auto arrived = read_waiting(found[1]);
+    std::vector<std::string> stale;
+    for (int row = 0; row < found[2].size(); ++row)
+        stale.emplace_back(found[2].text(row, 0));
     contract::gathering ends(follower_); // joins are locked last
-    // All heads at once: whoever takes some, and then others, meets somebody who took the others.
     key_heads heads(talk_, world_);
     auto keys = late.keys;
     keys.insert(keys.end(), arrived.keys.begin(), arrived.keys.end());
-    if (!keys.empty())
-        heads.lock(keys);
+    keys.insert(keys.end(), stale.begin(), stale.end());
+    if (!keys.empty()) {
+        const auto locked = heads.lock_free(keys, arrived);
+        const auto count = late.seqs.size() + arrived.seqs.size() + stale.size();
+        late = only(late, locked);
+        arrived = only(arrived, locked);
+        std::erase_if(stale, [&](const std::string& key) { return !locked.contains(key); });
+        if (late.seqs.size() + arrived.seqs.size() + stale.size() < count)
+            front_.left_chores(world_.clock->monotonic());
+    } else if (seen == arrivals::some && late.seqs.empty()) { // another transaction holds them all
+        front_.left_chores(world_.clock->monotonic());
+    }
+    if (!stale.empty()) {
+        heads.forget_stale(stale);
+        heads.move_on(stale);
+    }
     expire(late);
     if (!arrived.seqs.empty())
         heads.admit(arrived.keys, arrived.seqs);
@@ -285,9 +329,6 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
         }
     }
     if (!late.empty()) {
-        key_heads heads(talk_, world_);
-        if (!late_keys.empty())
-            heads.lock(late_keys);
         arguments with;
         set_now(with, sql::call_off::now, world_);
         with.set(sql::call_off::state, number(row_state::expired))
@@ -297,7 +338,7 @@ std::vector<start_answer> queue::start(std::string_view owner, fence which,
         const auto ended = talk_.run(sql::call_off::text, with);
         leave_batch(talk_, which, ended.size());
         if (!late_keys.empty())
-            heads.move_on(late_keys);
+            key_heads(talk_, world_).move_on(late_keys);
         follower_.ended(expired_ones(ended));
     }
     if (!starting.empty()) {

@@ -53,7 +53,8 @@ private:
                                              std::span<const contract::decided> what,
                                              bool keep_done);
     void remember_low();
-    void do_chores(std::size_t limit);
+    enum class arrivals { unknown, some }; ///< what a look has seen
+    void do_chores(std::size_t limit, arrivals seen = arrivals::unknown);
     std::size_t expire(const waiting_messages& late);
 
     conversation& talk_;

@@ -1,7 +1,7 @@
 -- Claiming and settling.
 
 -- fragment: has_arrivals
-EXISTS (SELECT FROM {p}message WHERE place = 3)
+(EXISTS (SELECT FROM {p}message WHERE place = 3) OR EXISTS (SELECT FROM {p}stale_head))
 
 -- fragment: has_ripe
 EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:now::bigint)))

@@ -97,11 +97,13 @@ SELECT m.id, m.seq FROM {p}key_head h JOIN {p}message m ON m.seq = h.seq
 -- name: outlook
 -- What an idle worker has to know, in rows of three kinds: 0 whether something is to be done, and when it will be; 1 a
 -- topic with messages put aside, and why its first one is; 2 a paused topic. Topics are skipped through, each with one
--- look at the index, however many of their messages there are.
+-- look at the index, however many of their messages there are. Without :arrivals, what chores had to leave undone a moment
+-- ago does not count; it is looked at again a little later.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 soonest AS MATERIALIZED (
     SELECT least((SELECT due_at FROM {p}message WHERE place = 2 ORDER BY due_at LIMIT 1),
-                 (SELECT expires_at FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) ORDER BY expires_at LIMIT 1),
+                 CASE WHEN :arrivals::boolean THEN
+                 (SELECT expires_at FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) ORDER BY expires_at LIMIT 1) END,
                  (SELECT lease_until FROM {p}batch ORDER BY lease_until LIMIT 1)) AS instant),
 aside (topic, place) AS (
     (SELECT topic, place FROM {p}message WHERE place >= 7 ORDER BY topic, seq LIMIT 1)
@@ -111,10 +113,10 @@ aside (topic, place) AS (
            LATERAL (SELECT m.topic, m.place FROM {p}message m WHERE m.place >= 7 AND m.topic > a.topic
                      ORDER BY m.topic, m.seq LIMIT 1) next)
 SELECT 0::bigint, '',
-       (s.instant <= c.now OR {{has_arrivals}}
+       (s.instant <= c.now OR (:arrivals::boolean AND {{has_arrivals}})
         OR EXISTS (SELECT FROM {p}message WHERE place = 1 AND due_at <= c.now)
         OR EXISTS (SELECT FROM {p}message WHERE seq > greatest(:low::bigint, (SELECT low FROM {p}mark)) AND state = 0 AND place = 0))::integer::bigint,
-       s.instant - c.now
+       least(s.instant - c.now, CASE WHEN NOT :arrivals::boolean THEN 100000 END)
   FROM soonest s, clock c
  UNION ALL
 SELECT 1, topic, place, NULL FROM aside

@@ -255,7 +255,9 @@ arguments outlook_arguments(const frontier& front, const environment& world)
 {
     arguments with;
     set_now(with, sql::outlook::now, world);
-    with.set(sql::outlook::low, front.low());
+    // What an application holds at the moment is nothing to do at once: it is looked at again soon.
+    with.set(sql::outlook::low, front.low())
+        .set_flag(sql::outlook::arrivals, !front.leaves_chores(world.clock->monotonic()));
     return with;
 }
 

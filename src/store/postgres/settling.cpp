@@ -209,6 +209,7 @@ waiting_messages read_waiting(const rows& found)
     waiting_messages result;
     for (int row = 0; row < found.size(); ++row) {
         result.seqs.push_back(found.integer(row, 0));
+        result.key_of.emplace_back(found.text(row, 1));
         if (!found.text(row, 1).empty())
             result.keys.emplace_back(found.text(row, 1));
     }

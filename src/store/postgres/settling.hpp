@@ -60,6 +60,7 @@ private:
 struct waiting_messages {
     std::vector<std::int64_t> seqs;
     std::vector<std::string> keys;
+    std::vector<std::string> key_of = {}; ///< of each message; empty: none
 };
 [[nodiscard]] waiting_messages read_waiting(const rows& found);
 
