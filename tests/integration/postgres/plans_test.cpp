@@ -181,7 +181,7 @@ std::vector<probe> probes()
          {"message_parked"},
          5'000},
         {sql::outlook::text,
-         {{sql::outlook::low, "940000"}},
+         {{sql::outlook::low, "940000"}, {sql::outlook::arrivals, "true"}},
          {"message_parked", "message_later", "message_expiry", "batch_lease"},
          300},
         // Listed by number: what is ready (each arrival may be a head), was put aside, is dead.
