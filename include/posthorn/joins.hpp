@@ -166,9 +166,11 @@ struct cancel_join_options {
 bool cancel_join(transaction& tx, join_id which, const cancel_join_options& how = {});
 bool cancel_join(store& where, join_id which, const cancel_join_options& how = {});
 
-/// Gives a failed join another chance: its dead members are redriven, and it waits again, without
-/// a deadline. Its continuation is then enqueued once more. Returns: for how many members it waits
-/// again; 0, and nothing has changed, if the join has not failed or there is none.
+/// Gives a failed join another chance, without a deadline. Dead members are redriven. Failed
+/// members count as their messages stand now, also those that were redriven singly before. The
+/// join's continuation is then enqueued once more; at once if nothing is left to wait for.
+/// Returns: how many members have another chance or have completed meanwhile; 0, and nothing has
+/// changed, if the join has not failed or no member can change its end.
 std::size_t redrive_join(transaction& tx, join_id which);
 std::size_t redrive_join(store& where, join_id which);
 
@@ -180,6 +182,10 @@ inline constexpr std::string_view join_header = "posthorn-join";
 
 struct join_wait {
     join_id join;
+
+    /// Of this wait, whatever the join's own flag says. True: one failed member sends `on_fail` and
+    /// marks the join failed. False: `on_complete` is sent in spite of failed members. A join that
+    /// missed its deadline, was cancelled or did not reach `needed` has failed for every wait.
     bool fail_if_any_step_failed = true;
     std::optional<message> on_complete = {};
     std::optional<message> on_fail = {};

@@ -109,6 +109,13 @@ join_state verdict_of(const join_record& join) noexcept
                                                            : join_state::completed;
 }
 
+bool succeeds_for_wait(const join_record& join, bool fail_if_any_step_failed) noexcept
+{
+    if (join.needed || join.ended_by != join_end::members)
+        return join.state == join_state::completed;
+    return !fail_if_any_step_failed || join.failed == 0;
+}
+
 member_state counts_as(message_state state) noexcept
 {
     if (!is_terminal(state))

@@ -1,22 +1,14 @@
-// A wait is delivered when its join has ended; how, is for the wait to judge.
+// A wait is delivered when its join has ended. Its own flag decides which continuation it sends.
 #include "runtime/join_waits.hpp"
 
+#include "core/join.hpp"
 #include "core/planted.hpp"
 #include "joins/join_wait.hpp"
+#include "store/contract/join_book.hpp"
+#include "store/contract/session.hpp"
 #include <posthorn/enqueue.hpp>
 
 namespace posthorn::runtime {
-namespace {
-
-// A join that completed in spite of failures may still be a failure to those who wait for it.
-bool has_succeeded(const join_record& join, const join_wait& what)
-{
-    return join.state == join_state::completed &&
-           !(what.fail_if_any_step_failed && !join.needed && join.failed > 0);
-}
-
-} // namespace
-
 outcome handle_join_wait(const delivery_view& which, transaction& tx)
 {
     const auto what = read_join_wait(which.headers(), which.payload());
@@ -31,7 +23,10 @@ outcome handle_join_wait(const delivery_view& which, transaction& tx)
         enqueue_join_wait(tx, *what); // it was redriven meanwhile: wait again
         return done();
     }
-    const auto& next = has_succeeded(*join, *what) ? what->on_complete : what->on_fail;
+    const bool success = core::succeeds_for_wait(*join, what->fail_if_any_step_failed);
+    if (!success && join->state == join_state::completed)
+        tx.session().joins().fail_completed(what->join);
+    const auto& next = success ? what->on_complete : what->on_fail;
     if (next)
         enqueue(tx, *next);
     return done();

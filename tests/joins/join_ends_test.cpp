@@ -282,6 +282,76 @@ TEST_P(join_ends, a_join_that_has_ended_stays_so_until_it_is_redriven_itself)
     EXPECT_EQ(redrive_join(db(), join), 0U) << "it has completed";
 }
 
+// Proves: JOIN-023, I10, I11
+TEST_P(join_ends, redriving_a_join_counts_members_that_were_redriven_singly)
+{
+    const auto join = open(4);
+    const auto ids = add_many_to(join, 4);
+    for (const auto& each : claim().receipts())
+        fail(each);
+    EXPECT_EQ(look_at(join).failed, 4);
+    work_off(); // the continuation
+
+    EXPECT_TRUE(redrive(db(), ids[0]));
+    EXPECT_THAT(work_off(), ElementsAre(ids[0]));
+    EXPECT_TRUE(redrive(db(), ids[2]));
+    const auto running = claim_one();
+    EXPECT_TRUE(redrive(db(), ids[1]));
+    EXPECT_EQ(look_at(join).failed, 4) << "a join that has ended stays as it is";
+
+    EXPECT_EQ(redrive_join(db(), join), 4U);
+    EXPECT_EQ(end_of(join), join_state::pending);
+    EXPECT_EQ(look_at(join).completed, 1);
+    EXPECT_EQ(look_at(join).failed, 0);
+    EXPECT_THAT(member_states(join), ElementsAre(member_state::completed, member_state::pending,
+                                                 member_state::pending, member_state::pending));
+    EXPECT_EQ(acknowledge(running), settled_as::done);
+    EXPECT_EQ(look_at(join).completed, 2);
+    work_off();
+    EXPECT_EQ(look_at(join).completed, 4);
+    EXPECT_EQ(end_of(join), join_state::completed);
+    EXPECT_EQ(enqueued_of(fail_topic), 1U);
+    EXPECT_EQ(enqueued_of(complete_topic), 1U);
+}
+
+// Proves: JOIN-023, I11
+TEST_P(join_ends, redriving_a_join_whose_members_have_all_completed_completes_it_at_once)
+{
+    const auto join = open(2);
+    const auto ids = add_many_to(join, 2);
+    const auto claimed = claim().receipts();
+    acknowledge(claimed[0]);
+    fail(claimed[1]);
+    EXPECT_TRUE(redrive(db(), ids[1]));
+    work_off();
+    EXPECT_EQ(end_of(join), join_state::failed);
+    EXPECT_EQ(redrive_join(db(), join), 1U);
+    EXPECT_EQ(end_of(join), join_state::completed);
+    EXPECT_EQ(look_at(join).completed, 2);
+    EXPECT_EQ(look_at(join).failed, 0);
+    EXPECT_EQ(look_at(join).reopened, 1);
+    EXPECT_EQ(enqueued_of(complete_topic), 1U);
+    EXPECT_EQ(redrive_join(db(), join), 0U) << "it has completed";
+    EXPECT_EQ(enqueued_of(complete_topic), 1U);
+}
+
+// Proves: JOIN-023
+TEST_P(join_ends, what_cannot_change_its_end_stays_failed_when_a_join_is_redriven)
+{
+    const auto join = open(2);
+    const auto cancelled = add_to(join);
+    EXPECT_EQ(cancel(db(), cancelled), cancel_answer::cancelled);
+    const auto late = add_to(join, {.expires_after = 1s});
+    clock().advance(2s);
+    EXPECT_EQ(box().expire_due(), 1U);
+    EXPECT_EQ(state_of(late), message_state::expired);
+    EXPECT_EQ(end_of(join), join_state::failed);
+    EXPECT_EQ(redrive_join(db(), join), 0U);
+    EXPECT_EQ(end_of(join), join_state::failed);
+    EXPECT_EQ(look_at(join).reopened, 0);
+    EXPECT_EQ(continuations(), 1U);
+}
+
 // Proves: JOIN-023
 TEST_P(join_ends, a_join_that_was_too_late_waits_again_for_those_it_left)
 {

@@ -100,27 +100,106 @@ TEST_P(join_workers, what_waits_for_hours_burns_no_attempt)
         << "the wait itself is nobody else's to handle";
 }
 
-// Proves: JOIN-016, JOIN-017, JOIN-019
-TEST_P(join_workers, a_wait_judges_by_its_own_rule)
+// Proves: JOIN-016, JOIN-017, JOIN-018, JOIN-019
+TEST_P(join_workers, a_wait_gets_the_answer_of_its_own_flag)
 {
-    const auto join = open_join(db(), {.expected = 2, .fail_if_any_step_failed = false});
-    enqueue_join_wait(db(), {.join = join,
-                             .on_complete = message{"strict.done", "1"},
-                             .on_fail = message{"strict.failed", "2"}});
-    enqueue_join_wait(db(), {.join = join,
-                             .fail_if_any_step_failed = false,
-                             .on_complete = message{"lenient.done", ""},
-                             .on_fail = message{"lenient.failed", ""}});
-    add_to(join);
-    enqueue(db(), {"orders", "fails"}, {.join = join});
+    struct combination {
+        bool of_join;
+        bool of_wait;
+        std::string sent;
+        join_state state;
+    };
+    const std::vector<combination> all{
+        {true, true, "failed.0", join_state::failed},
+        {true, false, "done.1", join_state::failed},
+        {false, true, "failed.2", join_state::failed},
+        {false, false, "done.3", join_state::completed},
+    };
+    std::vector<join_id> joins;
+    for (const auto& each : all) {
+        const auto number = std::to_string(joins.size());
+        const auto join = open_join(
+            db(), {.expected = 2, .fail_if_any_step_failed = each.of_join, .grouping_key = "all"});
+        joins.push_back(join);
+        enqueue_join_wait(db(), {.join = join,
+                                 .fail_if_any_step_failed = each.of_wait,
+                                 .on_complete = message{"done." + number, "1"},
+                                 .on_fail = message{"failed." + number, "2"}});
+        add_to(join);
+        enqueue(db(), {"orders", "fails"}, {.join = join});
+    }
     auto own = make_worker();
     own.process_outbox();
-    EXPECT_EQ(end_of(join), join_state::completed);
-    EXPECT_EQ(enqueued_of("strict.failed"), 1U);
-    EXPECT_EQ(enqueued_of("strict.done"), 0U);
-    EXPECT_EQ(enqueued_of("lenient.done"), 1U);
-    EXPECT_EQ(list_messages(db(), {.topic = "strict.failed", .with_payload = true})[0].payload,
-              "2");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        SCOPED_TRACE(i);
+        const auto number = std::to_string(i);
+        EXPECT_EQ(enqueued_of(all[i].sent), 1U);
+        EXPECT_EQ(enqueued_of("done." + number) + enqueued_of("failed." + number), 1U);
+        EXPECT_EQ(end_of(joins[i]), all[i].state);
+        EXPECT_EQ(look_at(joins[i]).failed, 1);
+    }
+    EXPECT_EQ(list_messages(db(), {.topic = "failed.2", .with_payload = true})[0].payload, "2");
+}
+
+// Proves: JOIN-017, JOIN-018, JOIN-019
+TEST_P(join_workers, two_waits_for_one_join_each_get_their_own_answer)
+{
+    for (const bool of_join : {true, false}) {
+        SCOPED_TRACE(of_join);
+        const std::string name = of_join ? "strict." : "tolerant.";
+        const auto join = open_join(db(), {.expected = 2, .fail_if_any_step_failed = of_join});
+        const auto wait = [&](bool strict) {
+            const auto who = name + (strict ? "strict." : "tolerant.");
+            enqueue_join_wait(db(), {.join = join,
+                                     .fail_if_any_step_failed = strict,
+                                     .on_complete = message{who + "done", ""},
+                                     .on_fail = message{who + "failed", ""}});
+        };
+        wait(true);
+        wait(false);
+        add_to(join);
+        enqueue(db(), {"orders", "fails"}, {.join = join});
+        auto own = make_worker();
+        own.process_outbox();
+        wait(false); // it finds a join that a wait has marked failed
+        own.process_outbox();
+        EXPECT_EQ(enqueued_of(name + "strict.failed"), 1U);
+        EXPECT_EQ(enqueued_of(name + "strict.done"), 0U);
+        EXPECT_EQ(enqueued_of(name + "tolerant.done"), 2U);
+        EXPECT_EQ(enqueued_of(name + "tolerant.failed"), 0U);
+        EXPECT_EQ(end_of(join), join_state::failed);
+    }
+}
+
+// Proves: JOIN-017, JOIN-023
+TEST_P(join_workers, the_flag_of_a_wait_forgives_no_deadline_cancel_or_missed_number)
+{
+    const auto tolerant = [&](join_id join) {
+        enqueue_join_wait(db(), {.join = join,
+                                 .fail_if_any_step_failed = false,
+                                 .on_complete = message{complete_topic, ""},
+                                 .on_fail = message{fail_topic, ""}});
+        return join;
+    };
+    tolerant(open_join(db(), {.expected = 1, .deadline = 1h}));
+    cancel_join(db(), tolerant(open_join(db(), {.expected = 1})));
+    const auto missed = tolerant(open_join(db(), {.expected = 1, .needed = 1}));
+    enqueue(db(), {"orders", "fails"}, {.join = missed});
+    auto own = make_worker();
+    own.process_outbox();
+    clock().advance(1h);
+    own.process_outbox();
+    EXPECT_EQ(enqueued_of(fail_topic), 3U);
+    EXPECT_EQ(enqueued_of(complete_topic), 0U);
+
+    const auto reached = open_join(db(), {.expected = 2, .needed = 1});
+    enqueue_join_wait(db(), {.join = reached, .on_complete = message{complete_topic, ""}});
+    enqueue(db(), {"orders", "fails"}, {.join = reached});
+    own.process_outbox();
+    add_to(reached);
+    own.process_outbox();
+    EXPECT_EQ(enqueued_of(complete_topic), 1U);
+    EXPECT_EQ(end_of(reached), join_state::completed);
 }
 
 // Proves: JOIN-016, JOIN-023

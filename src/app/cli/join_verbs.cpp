@@ -159,11 +159,18 @@ exit_status redrive_one_join(const join_request& what, output& to)
     auto where = open(what.url);
     (void)find_or_refuse(where, what.id);
     const auto again = redrive_join(where, what.id);
-    to.answer({{"id", to_string(what.id)}, {"waits_for", again}},
-              again > 0
-                  ? fmt::format("redriven: the join waits for {} again", counted(again, "member"))
+    const auto now = find_or_refuse(where, what.id);
+    const auto open = static_cast<std::size_t>(now.attached - now.completed - now.failed);
+    const bool waits = again > 0 && now.state == join_state::pending;
+    to.answer({{"id", to_string(what.id)},
+               {"waits_for", waits ? open : 0},
+               {"state", to_string(now.state)}},
+              waits ? fmt::format("redriven: the join waits for {} again", counted(open, "member"))
+              : again > 0
+                  ? fmt::format("redriven: its members have ended meanwhile; the join has {}",
+                                to_string(now.state))
                   : std::string("nothing to redrive: the join has not failed, or no member "
-                                "of it is dead"));
+                                "can change its end"));
     return again > 0 ? exit_status::success : exit_status::failure;
 }
 

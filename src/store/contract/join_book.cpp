@@ -465,7 +465,8 @@ bool join_book::cancel(join_id which, bool members)
     return true;
 }
 
-// Messages first, as everywhere. The deadline does not come back: whoever redrives wants an end.
+// Messages first, as everywhere. A member that failed counts as its message stands now: it may have
+// been redriven by itself meanwhile. The deadline does not come back: a redrive is meant to end.
 std::size_t join_book::redrive(join_id which, message_keeper& keeper)
 {
     const auto seen = reader_.find(which);
@@ -476,29 +477,27 @@ std::size_t join_book::redrive(join_id which, message_keeper& keeper)
     std::vector<join_row> again;
     std::vector<join_row> completed;
     std::vector<join_row> failed;
-    std::size_t redriven = 0;
+    std::int64_t no_longer_failed = 0;
     constexpr std::size_t page_size = 1'000;
     for (std::int64_t after = 0;;) {
         const auto page = reader_.members(seen->position, after, page_size);
         for (const auto& each : page) {
             after = each.position;
-            const join_row row{.join = seen->position, .seq = each.position};
-            if (each.state == member_state::failed && keeper.redrive(each.id, duration::zero())) {
-                ++redriven;
-                again.push_back(row);
-            } else if (each.state == member_state::left) {
-                const auto held = table_.hold(each.id);
-                const auto as = held ? core::counts_as(held->state) : member_state::failed;
-                (as == member_state::pending     ? again
-                 : as == member_state::completed ? completed
-                                                 : failed)
-                    .push_back(row);
-            }
+            if (each.state != member_state::failed && each.state != member_state::left)
+                continue;
+            const auto as = stands_after_redrive(each.id, keeper);
+            if (as == each.state)
+                continue;
+            no_longer_failed += each.state == member_state::failed ? 1 : 0;
+            (as == member_state::pending     ? again
+             : as == member_state::completed ? completed
+                                             : failed)
+                .push_back({.join = seen->position, .seq = each.position});
         }
         if (page.size() < page_size)
             break;
     }
-    if (again.empty())
+    if (again.empty() && completed.empty())
         return 0;
     auto join = locked(which);
     if (join.state != join_state::failed)
@@ -510,16 +509,36 @@ std::size_t join_book::redrive(join_id which, message_keeper& keeper)
     join.ended_at.reset();
     join.deadline_at.reset();
     ++join.reopened;
-    join.failed += static_cast<std::int64_t>(failed.size()) - static_cast<std::int64_t>(redriven);
+    join.failed += static_cast<std::int64_t>(failed.size()) - no_longer_failed;
     join.completed += static_cast<std::int64_t>(completed.size());
-    table_.mark(again, member_state::pending);
+    if (!again.empty())
+        table_.mark(again, member_state::pending);
     if (!completed.empty())
         table_.mark(completed, member_state::completed);
     if (!failed.empty())
         table_.mark(failed, member_state::failed);
     by_number joins{{join.position, join}};
     conclude(joins, {});
-    return again.size();
+    return again.size() + completed.size();
+}
+
+// A dead message is redriven. One that was removed cannot be asked any more.
+member_state join_book::stands_after_redrive(message_id member, message_keeper& keeper)
+{
+    if (keeper.redrive(member, duration::zero()))
+        return member_state::pending;
+    const auto held = table_.hold(member);
+    return held ? core::counts_as(held->state) : member_state::failed;
+}
+
+bool join_book::fail_completed(join_id which)
+{
+    auto join = locked(which);
+    if (join.state != join_state::completed)
+        return false;
+    join.state = join_state::failed;
+    table_.save({&join, 1});
+    return true;
 }
 
 enqueued join_book::wait(join_id on, const new_message& what)

@@ -44,6 +44,10 @@ public:
     bool cancel(join_id which, bool members);
     std::size_t redrive(join_id which, message_keeper& keeper);
 
+    /// For a wait that does not accept failed members: a completed join becomes a failed one.
+    /// False: it has not completed.
+    bool fail_completed(join_id which);
+
     /// Adds a message that waits for the join; it does not wait if the join has ended.
     enqueued wait(join_id on, const new_message& what);
 
@@ -59,6 +63,7 @@ private:
     void count(std::span<const ended_message> which);
     void tell_inbox(std::span<const join_row> rows, std::span<const ended_message> which);
     [[nodiscard]] join_record locked(join_id which);
+    [[nodiscard]] member_state stands_after_redrive(message_id member, message_keeper& keeper);
     void require_room(const join_record& in, std::size_t more) const;
 
     /// Saves what changed; joins whose counts say so end. `cause` is of the one that did it.

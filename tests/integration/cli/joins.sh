@@ -77,6 +77,18 @@ because completed 'it completed'
 expect 0 messages "$url" --topic all.done
 out_has all.done
 
+# Also after its member was redriven singly, and is done.
+open 1 1
+work --on '*' -- sh -c 'exit 65'
+because failed 'it failed'
+expect 0 dead redrive "$url" "${members[0]}"
+work --on '*' -- true
+because failed 'it failed'
+expect 0 joins redrive "$url" "$join" --json
+out_has '"waits_for":0,"state":"completed"'
+because completed 'it completed'
+expect 1 joins redrive "$url" "$join"
+
 expect 1 joins show "$url" "$unknown_id"
 err_has 'there is no join'
 expect 2 joins show "$url" nonsense
