@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 template <typename Call>
 std::string refusal(Call call)
@@ -124,6 +125,33 @@ TEST(store_url, an_error_shows_everything_but_the_password)
         EXPECT_EQ(without_password(open), open);
     EXPECT_THAT(refusal([] { (void)store_url::parse("mariadb://ada:hu%sh@host/db"); }),
                 AllOf(HasSubstr("ada:***@host"), HasSubstr("hexadecimal")));
+}
+
+// Proves: OPS-04
+TEST(store_url, no_error_tells_a_password_that_was_not_encoded)
+{
+    for (const std::string url :
+         {"mariadb://ada:caNARY?x@host/db", "mariadb://ada:caNARY?caNARY=1@host/db",
+          "mariadb://ada:12?caNARY@host/db", "mariadb://ada:x/caNARY?y@host/db",
+          "mariadb://ada@host/db?caNARY@", "mariadb://ada:a%zzcaNARY@host/db", "://ada:caNARY@host",
+          "caNARY@host", "mariadb://ada@host/db?password=caNARY%zz",
+          "mariadb://ada@host/db?passwordcaNARY"})
+        EXPECT_THAT(refusal_of(url), AllOf(Not(HasSubstr("caNARY")), Not("accepted"))) << url;
+    EXPECT_THAT(refusal([] { (void)percent_decoded("caNARY%zz"); }), Not(HasSubstr("caNARY")));
+    EXPECT_EQ(refusal_of("mariadb://ada@host:3306/db?x=a@b"), "accepted");
+}
+
+// Proves: OPS-04
+TEST(store_url, a_url_is_shown_without_a_password_wherever_it_ends)
+{
+    EXPECT_EQ(without_password("mariadb://ada:hu?sh@host/db"), "mariadb://***");
+    EXPECT_EQ(without_password("mariadb://ada:h/u@s?h@host/db"), "mariadb://***");
+    EXPECT_EQ(without_password("mariadb://ada:hu/sh@host/db"), "mariadb://ada:***@host/db");
+    EXPECT_EQ(without_password("postgresql://host/db?password=hush&schema=a"),
+              "postgresql://host/db?password=***&schema=a");
+    EXPECT_EQ(
+        without_passwords("not expected: postgresql://ada:hu/sh@host/db 'mariadb://a:hush@h'"),
+        "not expected: postgresql://ada:***@host/db 'mariadb://a:***@h'");
 }
 
 TEST(store_url, what_is_written_stays_available_for_taking_it_apart_further)

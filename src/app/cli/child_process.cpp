@@ -137,9 +137,29 @@ descriptor process_descriptor(pid_t id)
     return descriptor(static_cast<int>(::syscall(SYS_pidfd_open, id, 0U)));
 }
 
+// The end of what a child said.
+class last_words {
+public:
+    void add(std::string_view text)
+    {
+        text_ += text;
+        if (text_.size() > last_output_bytes_max)
+            text_.erase(0, text_.size() - last_output_bytes_max);
+    }
+    [[nodiscard]] std::string take() { return std::move(text_); }
+
+private:
+    std::string text_;
+};
+
+// Output in whole lines, without secrets. A line that is too long is passed on in parts, which end
+// so far before what was read last that no secret can reach across.
 class whole_lines {
 public:
-    explicit whole_lines(const std::function<void(std::string_view)>& to) : to_(to) {}
+    whole_lines(const std::function<void(std::string_view)>& to, const output_filter& filter,
+                last_words* kept = nullptr)
+        : to_(to), filter_(filter), kept_(kept)
+    {}
 
     void add(std::string_view text)
     {
@@ -147,8 +167,10 @@ public:
         const auto last = begun_.rfind('\n');
         if (last != std::string::npos)
             pass(last + 1);
-        if (begun_.size() > line_bytes_max)
-            pass(begun_.size());
+        if (begun_.size() > line_bytes_max + filter_.secret_bytes_max) {
+            clean(begun_);
+            pass(begun_.size() - std::min(begun_.size(), filter_.secret_bytes_max));
+        }
     }
     // Whatever is said next is not the rest of this line.
     void end()
@@ -159,14 +181,25 @@ public:
     }
 
 private:
+    void clean(std::string& text) const
+    {
+        if (filter_.cleaned)
+            text = filter_.cleaned(std::move(text));
+    }
     void pass(std::size_t bytes)
     {
-        if (to_ && bytes > 0)
-            to_(std::string_view(begun_).substr(0, bytes));
+        auto text = begun_.substr(0, bytes);
         begun_.erase(0, bytes);
+        clean(text);
+        if (to_ && !text.empty())
+            to_(text);
+        if (kept_ != nullptr)
+            kept_->add(text);
     }
 
     const std::function<void(std::string_view)>& to_;
+    const output_filter& filter_;
+    last_words* kept_;
     std::string begun_; ///< a line without its end
 };
 
@@ -270,14 +303,7 @@ private:
             input_.close();
     }
 
-    void listen_to_errors()
-    {
-        const auto text = listen(errors_);
-        error_lines_.add(text);
-        said_ += text;
-        if (said_.size() > last_output_bytes_max)
-            said_.erase(0, said_.size() - last_output_bytes_max);
-    }
+    void listen_to_errors() { error_lines_.add(listen(errors_)); }
 
     void listen_to_results() { result_lines_.add(listen(results_)); }
 
@@ -298,7 +324,7 @@ private:
     {
         int status = 0;
         while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {}
-        child_end result{.exit_code = {}, .stopped = stopping_, .last_output = std::move(said_)};
+        child_end result{.exit_code = {}, .stopped = stopping_, .last_output = said_.take()};
         if (WIFEXITED(status))
             result.exit_code = WEXITSTATUS(status);
         else
@@ -314,9 +340,9 @@ private:
     descriptor process_;
     descriptor wake_;
     std::size_t fed_ = 0;
-    whole_lines error_lines_{request_.on_error_output};
-    whole_lines result_lines_{request_.on_output};
-    std::string said_;
+    last_words said_;
+    whole_lines error_lines_{request_.on_error_output, request_.filter, &said_};
+    whole_lines result_lines_{request_.on_output, request_.filter};
     bool ended_ = false;
     bool stopping_ = false;
     bool killed_ = false;

@@ -22,6 +22,12 @@ struct command {
 /// Throws: `error` with `invalid_argument` when there is no such program, or it cannot be run.
 [[nodiscard]] command find_command(std::vector<std::string> words);
 
+/// What must not leave a child's output.
+struct output_filter {
+    std::function<std::string(std::string)> cleaned = {}; ///< without it, all may
+    std::size_t secret_bytes_max = 0; ///< so many bytes are looked at together at least
+};
+
 struct child_request {
     const command& what;
     std::string_view input; ///< its standard input; it need not read it
@@ -32,6 +38,9 @@ struct child_request {
 
     /// Is given what the child writes to standard error, as it comes.
     std::function<void(std::string_view)> on_error_output;
+
+    /// Is applied to all output, also to `child_end::last_output`.
+    output_filter filter;
 
     /// Ends the child and all of its process group: asks first, and kills after `patience`, which
     /// is asked for again and again in case there is more hurry by then.

@@ -149,6 +149,7 @@ command_end handle_by_command(const command& what, const delivery_view& view,
                                 .environment = environment_for(view),
                                 .on_output = how.on_output,
                                 .on_error_output = how.on_error_output,
+                                .filter = how.filter,
                                 .stop = view.stop_token(),
                                 .patience = patience});
     command_end result{.said = outcome_of(end, view, how.timeout, what.words.front())};

@@ -23,6 +23,8 @@ struct command_rules {
     /// Are given what the child says; without the first, standard output is ours.
     std::function<void(std::string_view)> on_output = {};
     std::function<void(std::string_view)> on_error_output = {};
+
+    output_filter filter = {}; ///< of both, and of the error that becomes the message's
 };
 
 struct command_end {

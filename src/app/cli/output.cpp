@@ -1,6 +1,8 @@
 // Streams and colours. Colours and bars are for eyes: a file or a pipe gets plain text.
 #include "app/cli/output.hpp"
 
+#include "store/contract/url.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -97,8 +99,10 @@ void output::note(std::string_view text) const
         complain(fmt::format("{}\n", text));
 }
 
-void output::error(std::string_view code, std::string_view message) const
+// A message may quote anything that was typed: URLs with passwords, and control characters.
+void output::error(std::string_view code, std::string_view quoting) const
 {
+    const auto message = contract::without_passwords(quoting);
     if (json())
         complain(dumped({{"error", {{"code", code}, {"message", message}}}}, -1));
     else

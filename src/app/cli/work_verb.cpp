@@ -4,6 +4,7 @@
 #include "app/cli/store_list.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
+#include "app/daemon/secret.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/messages.hpp>
 #include <posthorn/worker.hpp>
@@ -33,6 +34,11 @@ struct workplace {
     workplace(const work_request& request, const output& out, stop_request signals)
         : what(request), screen(out), stop(std::move(signals))
     {
+        for (const auto& url : what.which.urls)
+            for (auto& each : daemon::secret_url(url).secrets())
+                secrets.add(std::move(each));
+        for (auto& each : daemon::inherited_passwords())
+            secrets.add(std::move(each));
         // Beside a JSON document there is no place for it, and a status must not be drawn over it.
         if (out.json())
             on_output = [this](std::string_view text) { screen.pass(text); };
@@ -47,6 +53,7 @@ struct workplace {
     console screen;
     std::function<void(std::string_view)> on_output; ///< of children; empty: it is ours
     const stop_request stop;
+    daemon::redaction secrets; ///< which handlers may know, and say
 };
 
 std::string name_of(const delivery& which)
@@ -63,7 +70,9 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
          .grace = place.what.grace,
          .stop = place.stop,
          .on_output = place.on_output,
-         .on_error_output = [&](std::string_view text) { place.screen.pass(text); }});
+         .on_error_output = [&](std::string_view text) { place.screen.pass(text); },
+         .filter = {.cleaned = [&](std::string text) { return place.secrets.cleaned(text); },
+                    .secret_bytes_max = place.secrets.bytes_max()}});
     const auto& said = end.said;
     if (said.verdict == outcome::kind::retry || said.verdict == outcome::kind::fail)
         place.screen.log(

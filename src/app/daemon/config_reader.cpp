@@ -360,6 +360,8 @@ configuration read_configuration(const std::string& file)
         throw bad_configuration{file, {{wrong.at, {}, cli::printable(wrong.message)}}, {}};
     }
     configuration result{.file = file};
+    for (auto& each : inherited_passwords())
+        noted.secrets().add(std::move(each));
     section root(document, {}, noted);
     route_book routes;
     read_daemon(root, result.daemon);

@@ -50,6 +50,26 @@ value copied(const toml::node& from)
     return result;
 }
 
+// The library quotes values, such as a number that is too large, and a value may be a secret.
+// Single characters stay: they say what is wrong.
+std::string without_quotations(std::string_view message)
+{
+    std::string result;
+    while (!message.empty()) {
+        const auto open = message.find('\'');
+        const auto close = open == std::string_view::npos ? open : message.find('\'', open + 1);
+        if (close == std::string_view::npos)
+            break;
+        const auto quoted = message.substr(open + 1, close - open - 1);
+        result += message.substr(0, open);
+        result += quoted.size() <= 2 || quoted == "true" || quoted == "false"
+                      ? message.substr(open, close - open + 1)
+                      : std::string_view("'…'");
+        message.remove_prefix(close + 1);
+    }
+    return result.append(message);
+}
+
 } // namespace
 
 value read_toml(std::string_view text)
@@ -57,7 +77,7 @@ value read_toml(std::string_view text)
     try {
         return copied_table(toml::parse(text));
     } catch (const toml::parse_error& wrong) {
-        throw not_toml{place_of(wrong.source()), std::string(wrong.description())};
+        throw not_toml{place_of(wrong.source()), without_quotations(wrong.description())};
     }
 }
 

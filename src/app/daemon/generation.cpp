@@ -236,6 +236,8 @@ void generation::add_commands()
             auto with = rules;
             with.on_output =
                 with.on_error_output = [&](std::string_view text) { log->pass(text, view); };
+            with.filter = {.cleaned = [&](std::string text) { return log->without_secrets(text); },
+                           .secret_bytes_max = log->secret_bytes_max()};
             const auto end = cli::handle_by_command(*program, view, with);
             if (!end.put_off_because.empty())
                 log->write(log_level::info, "a message was put off",

@@ -136,6 +136,12 @@ std::string journal::without_secrets(std::string text) const
     return secrets_.cleaned(std::move(text));
 }
 
+std::size_t journal::secret_bytes_max() const
+{
+    const std::lock_guard lock(mutex_);
+    return secrets_.bytes_max();
+}
+
 log_sink journal::sink()
 {
     return [self = shared_from_this()](log_level level, std::string_view line) {

@@ -37,6 +37,7 @@ public:
     void pass(std::string_view text, const delivery_view& which);
 
     [[nodiscard]] std::string without_secrets(std::string text) const;
+    [[nodiscard]] std::size_t secret_bytes_max() const;
 
     /// For libraries. Keeps the journal alive.
     [[nodiscard]] log_sink sink();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 namespace posthorn::daemon {
@@ -25,6 +26,9 @@ struct url_parts {
     std::string_view parameters = {};         ///< of all others, without the question mark
     bool is_plain = false;                    ///< no // at all: `place` is everything
 
+    /// It is not certain where the password ends: all up to the last @ may belong to it.
+    std::optional<std::string_view> doubtful = {};
+
     [[nodiscard]] bool is_http() const { return scheme == "http" || scheme == "https"; }
 
     /// Whoever stands there alone is no user, but a token.
@@ -34,6 +38,19 @@ struct url_parts {
     }
 };
 
+// A password that was not encoded may hold what ends it for every reader: / and ? in a URL of HTTP,
+// and ? in all others. Then an @ follows that may also belong to a path or a parameter.
+std::optional<std::string_view> doubtful_credentials(std::string_view rest, bool is_http)
+{
+    const auto at = rest.rfind('@');
+    const auto end = std::min(rest.size(), rest.find_first_of(is_http ? "/?#" : "?"));
+    if (at == std::string_view::npos || at < end)
+        return std::nullopt;
+    const auto authority = rest.substr(0, end);
+    const bool is_sure = is_http && authority.find_first_of(":@") == std::string_view::npos;
+    return is_sure ? std::nullopt : std::optional(rest.substr(0, at));
+}
+
 url_parts parts_of(std::string_view url)
 {
     url_parts result{.scheme = url.substr(0, url.find(':'))};
@@ -42,6 +59,9 @@ url_parts parts_of(std::string_view url)
     if (slashes == std::string_view::npos || slashes > question) {
         result.is_plain = true;
         result.place = url.substr(0, question);
+    } else if (const auto doubtful =
+                   doubtful_credentials(url.substr(slashes + 2), result.is_http())) {
+        result.doubtful = doubtful;
     } else if (result.is_http()) {
         const auto end = url.find_first_of("/?#", slashes + 2);
         result.place = url.substr(slashes + 2, end - std::min(end, slashes + 2));
@@ -86,6 +106,8 @@ std::string shown_part(std::string_view url)
     if (parts.is_plain)
         return std::string(parts.place);
     auto result = fmt::format("{}//", url.substr(0, url.find("//")));
+    if (parts.doubtful)
+        return result + "***";
     if (parts.who) {
         const auto colon = parts.who->find(':');
         if (colon != std::string_view::npos)
@@ -99,13 +121,6 @@ std::string shown_part(std::string_view url)
     return result;
 }
 
-bool is_telling(std::string_view name)
-{
-    return name.find("pass") != std::string_view::npos ||
-           name.find("secret") != std::string_view::npos ||
-           name.find("token") != std::string_view::npos;
-}
-
 // Of parameters those with such names.
 void add_telling(std::vector<std::string>& to, std::string_view parameters)
 {
@@ -113,20 +128,35 @@ void add_telling(std::vector<std::string>& to, std::string_view parameters)
         const auto pair = parameters.substr(0, parameters.find('&'));
         parameters.remove_prefix(std::min(parameters.size(), pair.size() + 1));
         const auto equals = pair.find('=');
-        if (equals != std::string_view::npos && is_telling(pair.substr(0, equals)))
+        if (equals != std::string_view::npos && contract::is_secret_name(pair.substr(0, equals)))
             to.emplace_back(pair.substr(equals + 1));
+    }
+}
+
+// Libraries take a URL apart elsewhere than its author meant, and quote the pieces.
+void add_with_pieces(std::vector<std::string>& to, std::string_view text)
+{
+    constexpr std::string_view separators = "/?#@&=";
+    to.emplace_back(text);
+    if (text.find_first_of(separators) == std::string_view::npos)
+        return;
+    while (!text.empty()) {
+        const auto end = std::min(text.size(), text.find_first_of(separators));
+        to.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(text.size(), end + 1));
     }
 }
 
 void add_password(std::vector<std::string>& to, const url_parts& from)
 {
-    if (!from.who)
+    const auto who = from.doubtful ? from.doubtful : from.who;
+    if (!who)
         return;
-    const auto colon = from.who->find(':');
+    const auto colon = who->find(':');
     if (colon != std::string_view::npos)
-        to.emplace_back(from.who->substr(colon + 1));
+        add_with_pieces(to, who->substr(colon + 1));
     else if (from.has_tokens())
-        to.emplace_back(*from.who);
+        add_with_pieces(to, *who);
 }
 
 void add_target(std::vector<std::string>& to, std::string_view target)
@@ -198,10 +228,29 @@ std::string percent_encoded(std::string_view text)
     return result;
 }
 
+std::vector<std::string> inherited_passwords()
+{
+    std::vector<std::string> result;
+    for (const auto* name : {"PGPASSWORD", "MYSQL_PWD"})
+        if (const char* found = std::getenv(name)) // NOLINT(concurrency-mt-unsafe): nobody sets it
+            result.emplace_back(found);
+    return result;
+}
+
 void redaction::add(std::string text)
 {
     if (auto encoded = percent_encoded(text); text.size() >= secret_bytes_min && encoded != text)
         add_one(std::move(encoded));
+    // Texts are often looked at line by line: then each line of a key is a secret.
+    for (auto rest = std::string_view(text); rest.find('\n') != std::string_view::npos;) {
+        const auto end = rest.find('\n');
+        auto line = rest.substr(0, end);
+        line.remove_suffix(line.ends_with('\r') ? 1 : 0);
+        add_one(std::string(line));
+        rest.remove_prefix(end + 1);
+        if (rest.find('\n') == std::string_view::npos)
+            add_one(std::string(rest));
+    }
     add_one(std::move(text));
 }
 

@@ -52,15 +52,24 @@ private:
 /// Letters, digits and `-._~` as they are, everything else as `%` and two digits.
 [[nodiscard]] std::string percent_encoded(std::string_view text);
 
+/// Passwords of databases in the environment. Commands that handle messages inherit them.
+[[nodiscard]] std::vector<std::string> inherited_passwords();
+
 /// What is to be taken out of whatever leaves the process.
 class redaction {
 public:
-    /// Also as it would stand in a URL. Texts of less than four bytes stay: they would be found in
-    /// half of all words.
+    /// Also as it would stand in a URL, and each of its lines. Texts of less than four bytes stay:
+    /// they would be found in half of all words.
     void add(std::string text);
 
     [[nodiscard]] std::string cleaned(std::string text) const;
     [[nodiscard]] const std::vector<std::string>& all() const noexcept { return secrets_; }
+
+    /// How long the longest one is.
+    [[nodiscard]] std::size_t bytes_max() const noexcept
+    {
+        return secrets_.empty() ? 0 : secrets_.front().size();
+    }
 
 private:
     void add_one(std::string text);

@@ -122,6 +122,8 @@ bool is_fixed(const store_settings& which)
 std::string default_name(const secret_url& url)
 {
     auto name = url.shown();
+    if (name.ends_with("//***")) // what looks like a parameter may be the password
+        return name;
     const auto& text = url.reveal();
     auto rest = std::string_view(text).substr(std::min(text.size(), text.find('?')));
     while (!rest.empty()) {

@@ -1,4 +1,5 @@
-// Taking store URLs apart, with errors that quote the offending piece.
+// Taking store URLs apart, with errors that quote the offending piece
+// unless it may be a secret.
 #include "store/contract/url.hpp"
 
 #include <posthorn/error.hpp>
@@ -10,6 +11,7 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,21 +23,9 @@ namespace {
     throw error(error_code::invalid_argument, why);
 }
 
-} // namespace
+constexpr std::string_view wrong_percent = "a % must be followed by two hexadecimal digits";
 
-std::string without_password(std::string_view url)
-{
-    const auto authority = url.find("//");
-    const auto at = url.rfind('@');
-    if (authority == std::string_view::npos || at == std::string_view::npos || at < authority)
-        return std::string(url);
-    const auto colon = url.find(':', authority);
-    if (colon == std::string_view::npos || colon > at)
-        return std::string(url);
-    return fmt::format("{}:***{}", url.substr(0, colon), url.substr(at));
-}
-
-std::string percent_decoded(std::string_view text)
+std::optional<std::string> decoded(std::string_view text)
 {
     std::string result;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -47,26 +37,131 @@ std::string percent_decoded(std::string_view text)
         const auto* first = text.data() + i + 1;
         const bool complete = i + 2 < text.size();
         if (!complete || std::from_chars(first, first + 2, value, 16).ptr != first + 2)
-            refuse(fmt::format("'{}': a % must be followed by two hexadecimal digits",
-                               without_password(text)));
+            return std::nullopt;
         result.push_back(static_cast<char>(value));
         i += 2;
     }
     return result;
 }
 
+// The parameters with `***` for the values of those that are secrets.
+std::string without_secret_values(std::string_view parameters)
+{
+    std::string result;
+    for (char separator = '?'; !parameters.empty(); separator = '&') {
+        const auto pair = parameters.substr(0, parameters.find('&'));
+        parameters.remove_prefix(std::min(parameters.size(), pair.size() + 1));
+        const auto equals = pair.find('=');
+        result += separator;
+        if (equals != std::string_view::npos && is_secret_name(pair.substr(0, equals)))
+            result += fmt::format("{}=***", pair.substr(0, equals));
+        else
+            result += pair;
+    }
+    return result;
+}
+
+bool ends_with_port(std::string_view authority)
+{
+    const auto port = authority.substr(authority.rfind(':') + 1);
+    return std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool may_stand_in_scheme(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+';
+}
+
+} // namespace
+
+bool is_secret_name(std::string_view name)
+{
+    return name.find("pass") != std::string_view::npos ||
+           name.find("secret") != std::string_view::npos ||
+           name.find("token") != std::string_view::npos;
+}
+
+std::string without_password(std::string_view url)
+{
+    const auto question = url.find('?');
+    const auto authority = url.find("//");
+    const auto at = url.rfind('@');
+    const bool has_authority = authority != std::string_view::npos && authority < question;
+    if (has_authority && at != std::string_view::npos && at > question)
+        return fmt::format("{}//***", url.substr(0, authority));
+    std::string result(url.substr(0, question));
+    if (has_authority && at != std::string_view::npos && at > authority) {
+        const auto colon = url.find(':', authority);
+        if (colon < at)
+            result = fmt::format("{}:***{}", result.substr(0, colon), result.substr(at));
+    }
+    if (question != std::string_view::npos)
+        result += without_secret_values(url.substr(question + 1));
+    return result;
+}
+
+std::string without_passwords(std::string_view text)
+{
+    constexpr std::string_view ends_url = " \t\r\n\"'`";
+    std::string result;
+    for (;;) {
+        auto begin = text.find("://");
+        if (begin == std::string_view::npos)
+            return result.append(text);
+        const auto end = std::min(text.find_first_of(ends_url, begin), text.size());
+        while (begin > 0 && may_stand_in_scheme(text[begin - 1]))
+            --begin;
+        result += text.substr(0, begin);
+        result += without_password(text.substr(begin, end - begin));
+        text.remove_prefix(end);
+    }
+}
+
+void refuse_split_password(std::string_view url, std::string_view ends)
+{
+    const auto authority = url.find("//");
+    const auto at = url.rfind('@');
+    if (authority == std::string_view::npos || at == std::string_view::npos)
+        return;
+    const auto end = url.find_first_of(ends, authority + 2);
+    if (end > at)
+        return;
+    const auto before = url.substr(authority + 2, end - authority - 2);
+    const auto place = before.substr(0, before.find('/'));
+    if (before.find('@') == std::string_view::npos && place.find(':') != std::string_view::npos &&
+        !ends_with_port(place))
+        refuse("the URL has a / or ? before its @; in a password, write %2F for / and %3F for ?");
+}
+
+std::string percent_decoded(std::string_view text)
+{
+    auto result = decoded(text);
+    if (!result)
+        refuse(std::string(wrong_percent));
+    return *std::move(result);
+}
+
 store_url store_url::parse(std::string_view text)
 {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos || colon == 0)
-        refuse(fmt::format("'{}' is not a store URL; write for example sqlite:orders.db",
-                           without_password(text)));
+        refuse(
+            text.find_first_of("@?") == std::string_view::npos
+                ? fmt::format("'{}' is not a store URL; write for example sqlite:orders.db", text)
+                : "this is not a store URL; write for example sqlite:orders.db");
+    refuse_split_password(text);
+    const auto decoded_part = [&](std::string_view part) {
+        auto found = decoded(part);
+        if (!found)
+            refuse(fmt::format("'{}': {}", without_password(text), wrong_percent));
+        return *std::move(found);
+    };
     store_url result;
     result.scheme = std::string(text.substr(0, colon));
     auto rest = text.substr(colon + 1);
     const auto question = rest.find('?');
     result.encoded_rest = std::string(rest.substr(0, question));
-    result.rest = percent_decoded(result.encoded_rest);
+    result.rest = decoded_part(result.encoded_rest);
     if (question == std::string_view::npos)
         return result;
 
@@ -76,9 +171,11 @@ store_url store_url::parse(std::string_view text)
         rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
         const auto equals = pair.find('=');
         if (equals == std::string_view::npos || equals == 0)
-            refuse(fmt::format("'{}': parameters are written name=value", pair));
-        auto name = percent_decoded(pair.substr(0, equals));
-        if (!result.parameters.emplace(name, percent_decoded(pair.substr(equals + 1))).second)
+            refuse(pair.find('@') == std::string_view::npos && !is_secret_name(pair)
+                       ? fmt::format("'{}': parameters are written name=value", pair)
+                       : "parameters are written name=value");
+        auto name = decoded_part(pair.substr(0, equals));
+        if (!result.parameters.emplace(name, decoded_part(pair.substr(equals + 1))).second)
             refuse(fmt::format("parameter '{}' is given twice", name));
     }
     return result;

@@ -92,6 +92,7 @@ bool has_connect_timeout(const connection_options& of_url)
 
 location location::parse(std::string_view url)
 {
+    contract::refuse_split_password(url, "/?");
     location result;
     const auto question = url.find('?');
     result.conninfo = std::string(url.substr(0, question));

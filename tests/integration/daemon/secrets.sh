@@ -300,3 +300,99 @@ wrong 'stores[0].url: ' <<END
 [[stores]]
 url = { env = "POSTHORN_TEST_SECRET" }
 END
+
+# Passwords that were not encoded are in nothing that is told either. Nobody listens at these ports.
+configure <<END
+[daemon]
+listen = "127.0.0.1:0"
+[[stores]]
+url = "mariadb://app:5cAnArY/and/cAnArY@127.0.0.1:1/x"
+[[stores]]
+url = "postgresql://app@127.0.0.1:1/y?password=cAnArY/?x"
+[[stores]]
+url = "postgresql://127.0.0.1:1/cAnArY?user=x@cAnArY"
+[[handlers]]
+on = "t"
+command = ["true"]
+END
+expect 1 serve --config "$config" --check --connect
+told
+start
+until_true eval 'get /readyz; [[ $body == *"\"failing\":3"* ]]'
+printf '%s' "$body" >"$scratch/ready"
+stop
+is_clean "$log" "$scratch/ready"
+wrong '%2F for /' <<'END'
+[[stores]]
+url = "postgresql://app:cAnArY/x@db/x"
+END
+wrong '%3F for ?' <<'END'
+[[stores]]
+url = "mariadb://app:a?cAnArY@db/x"
+END
+wrong '%3F for ?' <<'END'
+[[stores]]
+url = "postgresql://app:a?cAnArY=1@db/x"
+END
+for each in 'postgresql://app:cAnArY/x@h/x' 'mariadb://app:x?cAnArY@h/x' 'mariadb://app:%zcAnArY@h/x'; do
+    expect 2 stats "$each"
+    told
+    expect 2 stats sqlite:a "$each"
+    told
+done
+
+# A number without quotes is a secret, too.
+for each in 98765432109876543210987 0x98765432109876543210987; do
+    configure <<END
+[transports.nats]
+url = "nats://127.0.0.1:1"
+password = $each
+END
+    expect 2 serve --config "$config" --check
+    ! grep -q 9876543210 "$scratch/err" || fail "the number was told"
+done
+
+# What handlers write becomes the error of their message, in `work` and in the daemon: not a secret
+# of one line or of several, nor one that a reader meets in two parts.
+export POSTHORN_TEST_KEY=$'-----BEGIN-----\ncAnArY-line-one\ncAnArY-line-two\n-----END-----'
+cat >"$scratch/tell" <<'END'
+printf '%s\n' "$POSTHORN_TEST_KEY" >&2
+head -c "$1" /dev/zero | tr '\0' x >&2
+printf '%s' "$POSTHORN_TEST_SECRET" >&2
+head -c 20000 /dev/zero | tr '\0' y >&2
+printf '%s\n' "$POSTHORN_TEST_KEY" >&2
+printf '%s' "$POSTHORN_TEST_SECRET" >&2
+head -c 1995 /dev/zero | tr '\0' z >&2
+exit 65
+END
+for form in text json; do
+    configure <<END
+[daemon]
+listen = "127.0.0.1:0"
+log = "$form"
+[[stores]]
+name = "good"
+url = "$url"
+[transports.nats]
+url = "nats://127.0.0.1:1"
+password = { env = "POSTHORN_TEST_SECRET" }
+[transports.nats-with-key]
+url = "nats://127.0.0.1:1"
+password = { env = "POSTHORN_TEST_KEY" }
+$(for bytes in 8185 8190 65530; do
+        printf '[[handlers]]\non = "tell.%s"\ncommand = ["sh", "%s/tell", "%s"]\n' $bytes "$scratch" $bytes
+    done)
+END
+    start
+    for bytes in 8185 8190 65530; do enqueue --topic tell.$bytes --payload x; done
+    until_true eval '[[ $("$posthorn" dead list "$url" --json | grep -o "\"id\"" | wc -l) -ge 3 ]]'
+    stop
+    "$posthorn" dead list "$url" --json >"$scratch/dead"
+    grep -q zzzz "$scratch/dead" || fail "the error of the handler is kept"
+    is_clean "$log" "$scratch/dead"
+    "$posthorn" dead purge "$url" --all --yes >/dev/null 2>&1 || true
+done
+enqueue --topic tell --payload x
+PGPASSWORD=$canary expect 0 work "$url" --on tell --until-empty -- sh "$scratch/tell" 8190
+"$posthorn" dead list "$url" --json >"$scratch/dead"
+! grep -qF "$canary" "$scratch/dead" "$scratch/err" || fail "a password was told"
