@@ -21,20 +21,25 @@
 namespace posthorn {
 
 /// Text with places for what a message says of itself: `{topic}`, `{topic.N}` (its Nth part between
-/// dots, from 1), `{key}`, `{id}`, `{store}` and `{header.NAME}`; `{{` and `}}` are braces. In a
-/// URL of http or https, what is filled in is percent-encoded: it cannot change where the URL
-/// leads.
+/// dots, from 1), `{key}`, `{id}`, `{store}` and `{header.NAME}`; `{{` and `}}` are braces.
+///
+/// In a URL of http or https no value changes where the URL leads. Values in the path and in the
+/// query are percent-encoded. A place in front of the path (host, port, user) is refused, and so
+/// is a value that makes a segment of the path `.` or `..`. A template that begins with a place
+/// takes the beginning of the URL from the message; what follows has the same rules.
 class message_template {
 public:
     message_template() = default; ///< empty
 
-    /// Throws: `error` with `invalid_argument` that names the place and what it may be.
+    /// Throws: `error` with `invalid_argument` that names the place and what it may be, or that
+    /// tells of a place in front of a URL's path.
     message_template(std::string_view text); // NOLINT: meant to convert
     message_template(const char* text) : message_template(std::string_view(text)) {}
 
     [[nodiscard]] bool empty() const noexcept { return pieces_.empty(); }
 
-    /// Throws: `permanent_failure` if the message lacks what a place asks for.
+    /// Throws: `permanent_failure` if the message lacks what a place asks for, or has a value that
+    /// a URL must not take.
     [[nodiscard]] std::string filled(const delivery& with, std::string_view store = {}) const;
 
 private:
@@ -49,8 +54,9 @@ private:
     [[nodiscard]] static std::string value_of(const piece& which, const delivery& with,
                                               std::string_view store);
 
+    void check_url() const;
+
     std::vector<piece> pieces_;
-    bool url_ = false;
 };
 
 struct relay_options {

@@ -55,6 +55,63 @@ TEST(message_templates, cannot_change_where_a_url_leads)
 {
     EXPECT_EQ(filled("https://shop.example/{header.region}?for={key}"),
               "https://shop.example/eu%2Fwest?for=customer%207");
+    EXPECT_EQ(filled("HTTP://shop.example/{header.region}#{key}"),
+              "HTTP://shop.example/eu%2Fwest#customer%207");
+    EXPECT_EQ(filled("hTTps://shop.example?{key}"), "hTTps://shop.example?customer%207");
+}
+
+std::string filled_with_key(std::string_view text, std::string_view key)
+{
+    auto which = order();
+    which.ordering_key = key;
+    try {
+        return message_template(text).filled(which);
+    } catch (const permanent_failure& failure) {
+        return failure.what();
+    }
+}
+
+// Proves: TRN-03
+TEST(message_templates, refuse_values_that_change_the_path_of_a_url)
+{
+    constexpr auto dots = "'.' or '..'";
+    for (const auto* key : {".", "..", "../admin", "a/../../admin", "..\\admin", "a/."}) {
+        EXPECT_THAT(filled_with_key("https://a.example/hooks/{key}/in", key), HasSubstr(dots));
+        EXPECT_THAT(filled_with_key("HTTPS://a.example/hooks/{key}", key), HasSubstr(dots)) << key;
+        EXPECT_THAT(filled_with_key("https://a.example/{key}?x=1", key), HasSubstr(dots)) << key;
+        EXPECT_EQ(filled_with_key("shop/{key}", key), std::string("shop/") + key);
+    }
+    EXPECT_THAT(filled_with_key("https://a.example/.{key}", "."), HasSubstr(dots));
+    EXPECT_THAT(filled_with_key("https://a.example/%2E{key}/x", "."), HasSubstr(dots));
+    EXPECT_THAT(filled_with_key("https://a.example/{key}{key}/x", "."), HasSubstr(dots));
+    EXPECT_EQ(filled_with_key("https://a.example/v.{key}", "."), "https://a.example/v..");
+    EXPECT_EQ(filled_with_key("https://a.example/{key}", "..."), "https://a.example/...");
+    EXPECT_EQ(filled_with_key("https://a.example/?k={key}", ".."), "https://a.example/?k=..");
+    EXPECT_EQ(filled_with_key("https://a.example/../{key}", "7"), "https://a.example/../7");
+}
+
+// Proves: TRN-03
+TEST(message_templates, refuse_a_place_in_front_of_the_path_of_a_url)
+{
+    for (const auto* text :
+         {"https://{key}", "https://{key}.example/", "http://a.example{key}", "HTTPS://{key}/",
+          "https://a.example:{key}/", "https://{key}@a.example/", "http:{key}", "Https:/{key}"})
+        EXPECT_THAT(complaint_about(text), HasSubstr("in front of its URL's path")) << text;
+    EXPECT_EQ(complaint_about("http{key}"), "none"); // a queue may be called so
+    EXPECT_THAT(filled_with_key("{header.scheme}://{key}/", "evil.example"), HasSubstr("header"));
+}
+
+// Proves: TRN-03
+TEST(message_templates, keep_the_rules_of_urls_behind_a_beginning_from_the_message)
+{
+    auto which = order();
+    which.headers["base"] = "HTTPS://shop.example";
+    which.headers["scheme"] = "http";
+    EXPECT_EQ(message_template("{header.base}/{key}").filled(which),
+              "HTTPS://shop.example/customer%207");
+    EXPECT_THROW((void)message_template("{header.base}{key}").filled(which), permanent_failure);
+    EXPECT_THROW((void)message_template("{header.scheme}://{key}/").filled(which),
+                 permanent_failure);
 }
 
 // Proves: TRN-03

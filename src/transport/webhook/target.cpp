@@ -54,9 +54,9 @@ target_reading read_target(const std::string& url, const address_guard& guard)
         return refused_target(refusal::denied,
                               "the destination has characters that a URL must encode");
     const std::unique_ptr<CURLU, url_closer> read(curl_url());
-    const auto problem =
-        read ? curl_url_set(read.get(), CURLUPART_URL, url.c_str(), CURLU_DISALLOW_USER)
-             : CURLUE_OUT_OF_MEMORY;
+    const auto problem = read ? curl_url_set(read.get(), CURLUPART_URL, url.c_str(),
+                                             CURLU_DISALLOW_USER | CURLU_PATH_AS_IS)
+                              : CURLUE_OUT_OF_MEMORY;
     if (problem == CURLUE_USER_NOT_ALLOWED)
         return refused_target(refusal::denied, "a URL with a user in it is not allowed");
     if (problem != CURLUE_OK)

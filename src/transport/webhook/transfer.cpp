@@ -103,6 +103,7 @@ bool transfer::prepare(std::int64_t unix_seconds)
     auto* easy = handle();
     bool good = pin_names();
     good = good && set(easy, CURLOPT_URL, target_->url.c_str());
+    good = good && set(easy, CURLOPT_PATH_AS_IS, 1L); // else curl resolves dots in it
     good = good && set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     good = good && set(easy, CURLOPT_FOLLOWLOCATION, 0L);
     good = good && set(easy, CURLOPT_PROXY, ""); // whatever the environment says

@@ -44,7 +44,7 @@ pause_max = "400ms"
 [[relays]]
 on = "out"
 to = "partners"
-destination = "http://127.0.0.1:{header.port}/path-canary/{id}?token=query-canary"
+destination = "{header.base}/path-canary/{id}?token=query-canary"
 pause = "100ms"
 END
 start
@@ -53,14 +53,14 @@ is_open() { metric_is "posthorn_webhook_endpoint_open\\{transport=\"partners\",e
 opened() { metric_is "posthorn_webhook_endpoint_opened_total\\{transport=\"partners\",endpoint=\"$1\"\\} $2"; }
 
 # One that is well is not there: the metrics are about those that were not.
-enqueue --topic out --payload '{}' --header "port=${ports[0]}"
+enqueue --topic out --payload '{}' --header "base=http://127.0.0.1:${ports[0]}"
 until_true state_is "$id" "done"
 metric_is 'posthorn_webhook_endpoint_open\{.*' && fail "none has ever failed"
 
 touch "$scratch/broken"
-enqueue --topic out --payload '{}' --header "port=${ports[0]}" --count 5
+enqueue --topic out --payload '{}' --header "base=http://127.0.0.1:${ports[0]}" --count 5
 until_true is_open 0 1
-enqueue --topic out --payload '{}' --header "port=${ports[1]}" --count 5
+enqueue --topic out --payload '{}' --header "base=http://127.0.0.1:${ports[1]}" --count 5
 until_true is_open 1 1
 # It is tried again and again meanwhile, and that is no news.
 until_true eval '(($(log_count "webhook http://127.0.0.1:'"${ports[0]}"'/… is left alone") >= 3))'
@@ -69,7 +69,7 @@ until_true eval '(($(log_count "webhook http://127.0.0.1:'"${ports[0]}"'/… is 
 opened "http://127.0.0.1:${ports[0]}" 1 || fail "it began once"
 
 # Those that have no room share a name.
-enqueue --topic out --payload '{}' --header "port=${ports[2]}" --count 5
+enqueue --topic out --payload '{}' --header "base=http://127.0.0.1:${ports[2]}" --count 5
 until_true metric_is 'posthorn_webhook_endpoint_open\{transport="partners",endpoint="other"\} 1'
 opened other 1 || fail "the third shares a name"
 
@@ -86,7 +86,7 @@ count_is dead 0 || fail "none has died of it"
 
 # Another one takes the place of the one that has been well for longer.
 touch "$scratch/broken"
-enqueue --topic out --payload '{}' --header "port=${ports[3]}" --count 5
+enqueue --topic out --payload '{}' --header "base=http://127.0.0.1:${ports[3]}" --count 5
 until_true is_open 3 1
 [[ $(grep -c '^posthorn_webhook_endpoint_open{' <<<"$body") == 3 ]] || fail "two, and the others"
 opened other 2 || fail "what was counted is not lost"
