@@ -94,6 +94,7 @@ private:
     settle_result settle_all(const owner& who, std::span<const receipt> what, const outcome& how);
     settle_result settle_as_done(const owner& who, std::span<const settlement> what);
     reap_report reap(transaction& tx, std::size_t limit);
+    bool set_unreadable_aside(const owner& who, batch& claimed);
 
     store store_;
     outbox_options options_;

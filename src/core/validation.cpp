@@ -12,6 +12,9 @@ namespace posthorn::core {
 namespace {
 
 constexpr std::string_view reserved_prefix = "posthorn-";
+constexpr std::string_view unreadable_headers = "posthorn-unreadable-headers";
+constexpr std::size_t stored_headers_bytes_max = std::size_t{4} << 20U;
+constexpr std::size_t stored_headers_depth_max = 16;
 
 [[noreturn]] void refuse(const std::string& why)
 {
@@ -105,6 +108,30 @@ void check_headers(const headers& values, std::size_t bytes_max)
     if (total > bytes_max)
         refuse(fmt::format("the headers are {} bytes together; at most {} are allowed", total,
                            bytes_max));
+}
+
+// Whether brackets outside of strings are nested deeper. Of text that is no JSON it says anything.
+bool is_deeper_than(std::string_view json, std::size_t depth_max) noexcept
+{
+    std::size_t depth = 0;
+    bool in_string = false;
+    for (std::size_t i = 0; i < json.size(); ++i) {
+        const char c = json[i];
+        if (in_string) {
+            if (c == '\\')
+                ++i; // what follows belongs to it, also a quotation mark
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > depth_max)
+                return true;
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            --depth;
+        }
+    }
+    return false;
 }
 
 void check_span(std::string_view field, const std::optional<duration>& span)
@@ -235,22 +262,41 @@ std::string readable(std::string_view words, std::size_t bytes_max)
 
 std::string headers_to_json(const headers& values)
 {
-    return values.empty() ? std::string{} : nlohmann::json(values).dump();
+    if (values.empty())
+        return {};
+    auto json = nlohmann::json(values).dump();
+    if (json.size() > stored_headers_bytes_max)
+        refuse(fmt::format("the headers are {} bytes as JSON; at most {} can be stored",
+                           json.size(), stored_headers_bytes_max));
+    return json;
 }
 
 headers headers_from_json(std::string_view json)
 {
+    const auto unreadable = [](const char* why) {
+        return headers{{std::string(unreadable_headers), why}};
+    };
     headers result;
     if (json.empty())
         return result;
-    // Other languages write headers too, past our checks. Whatever they wrote, the message must go
-    // on.
+    // Other languages write headers too, past our checks: nothing is taken for granted. Parsing
+    // keeps its own stack, but turning a value back into text calls itself once per level.
+    if (json.size() > stored_headers_bytes_max)
+        return unreadable("the headers are larger than 4 MiB");
+    if (is_deeper_than(json, stored_headers_depth_max))
+        return unreadable("the headers are nested more than 16 levels deep");
     const auto object = nlohmann::json::parse(json, nullptr, false);
     if (!object.is_object())
-        return {{"posthorn-unreadable-headers", "the headers are not valid JSON in UTF-8"}};
+        return unreadable("the headers are not a JSON object in UTF-8");
     for (const auto& [name, value] : object.items())
         result.emplace(name, value.is_string() ? value.get<std::string>() : value.dump());
     return result;
+}
+
+std::string why_unreadable(const headers& values)
+{
+    const auto found = values.find(std::string(unreadable_headers));
+    return found == values.end() ? std::string{} : found->second;
 }
 
 } // namespace posthorn::core

@@ -41,6 +41,12 @@ void check_identifier(std::string_view what, std::string_view name);
 
 /// Headers as a JSON object of strings, the form in which every store keeps them; empty for none.
 [[nodiscard]] std::string headers_to_json(const headers& values);
+
+/// What a row has as headers, whatever that is: at most 4 MiB, and 16 levels deep. Headers that
+/// cannot be read become a single one, with a reserved name, which says why.
 [[nodiscard]] headers headers_from_json(std::string_view json);
+
+/// Why these headers could not be read; empty if they could.
+[[nodiscard]] std::string why_unreadable(const headers& values);
 
 } // namespace posthorn::core

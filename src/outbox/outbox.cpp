@@ -2,6 +2,7 @@
 // become decisions here, and hooks run here.
 #include "core/planted.hpp"
 #include "core/settlement.hpp"
+#include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/message_queue.hpp"
@@ -144,14 +145,45 @@ batch outbox::claim(const owner& who, const claim_options& how)
         throw error(
             error_code::invalid_argument,
             fmt::format("the limit of a claim is {}; it must be 1 to {}", how.limit, limit_max));
-    return contract::run_again(store_.environment(), [&] {
-        return store_.backend().claim({.owner = who.token,
-                                       .worker = who.worker,
-                                       .lease = how.lease,
-                                       .limit = how.limit,
-                                       .start = how.start.value_or(how.limit),
-                                       .unpark = how.unpark});
+    for (;;) {
+        auto claimed = contract::run_again(store_.environment(), [&] {
+            return store_.backend().claim({.owner = who.token,
+                                           .worker = who.worker,
+                                           .lease = how.lease,
+                                           .limit = how.limit,
+                                           .start = how.start.value_or(how.limit),
+                                           .unpark = how.unpark});
+        });
+        // An empty answer means that nothing is due, so it must not come from bad rows alone.
+        if (!set_unreadable_aside(who, claimed) || !claimed.empty())
+            return claimed;
+    }
+}
+
+// A row that cannot be read can never be handled: it ends as dead, and the rest of its batch goes
+// on. Returns: whether there was one and all of them are dead now.
+bool outbox::set_unreadable_aside(const owner& who, batch& claimed)
+{
+    std::vector<settlement> unreadable;
+    std::erase_if(claimed.deliveries, [&](const delivery& each) {
+        auto why = core::why_unreadable(each.headers);
+        if (why.empty())
+            return false;
+        unreadable.push_back({each.receipt, posthorn::fail("cannot be read: " + std::move(why))});
+        return true;
     });
+    if (unreadable.empty())
+        return false;
+    try {
+        return settle(who, unreadable).lost() == 0;
+    } catch (const error& failure) {
+        // The others are claimed and must reach their handlers. When the lease of these has run
+        // out, they are taken back and come here again.
+        if (const auto& log = store_.environment().log)
+            log(log_level::error, fmt::format("cannot set {} unreadable messages aside: {}",
+                                              unreadable.size(), failure.what()));
+        return false;
+    }
 }
 
 std::vector<start_answer> outbox::start(const owner& who, std::span<const receipt> what)

@@ -300,6 +300,7 @@ public:
         return std::make_unique<postgres_connection>(schema_->name(), world);
     }
     std::string table_of_application() const override { return schema_->name() + "_app.business"; }
+    std::string table_of_messages() const override { return schema_->name() + ".message"; }
     std::optional<std::string> run_in(transaction& tx, const std::string& sql) override
     {
         return first_value(postgres::native_handle(tx), sql);

@@ -83,6 +83,9 @@ public:
     /// A table of the application, as statements on any connection to this store can call it.
     [[nodiscard]] virtual std::string table_of_application() const { return "business"; }
 
+    /// The table that messages are in, for tests that damage it.
+    [[nodiscard]] virtual std::string table_of_messages() const { return "posthorn_message"; }
+
     /// Runs a statement of the application on the connection of a transaction: on what the engine's
     /// `native_handle` answers. Returns: the first column of the first row, or nothing without one.
     virtual std::optional<std::string> run_in(transaction& /*tx*/, const std::string& /*sql*/)

@@ -315,7 +315,38 @@ TEST(headers_json, values_of_other_languages_that_are_no_strings_are_kept_as_jso
 TEST(headers_json, unreadable_headers_of_other_languages_do_not_stop_a_message)
 {
     for (const std::string bad : {R"({"a": "\ud800"})", "{\"a\": \"\xff\"}", "{", "[1]", "5"})
-        EXPECT_EQ(headers_from_json(bad).count("posthorn-unreadable-headers"), 1U) << bad;
+        EXPECT_THAT(why_unreadable(headers_from_json(bad)), HasSubstr("not a JSON object")) << bad;
+    EXPECT_EQ(why_unreadable(headers_from_json(R"({"a": "b"})")), "");
+}
+
+TEST(headers_json, depth_and_size_are_bounded_when_headers_are_read)
+{
+    const auto nested = [](std::size_t levels) {
+        return R"({"a":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
+    };
+    EXPECT_EQ(headers_from_json(nested(15)).at("a"), nested(15).substr(5, 30));
+    EXPECT_THAT(why_unreadable(headers_from_json(nested(16))), HasSubstr("nested"));
+    EXPECT_THAT(why_unreadable(headers_from_json(nested(400'000))), HasSubstr("nested"));
+    EXPECT_THAT(why_unreadable(headers_from_json(std::string(400'000, '{'))), HasSubstr("nested"));
+
+    const auto large = [](std::size_t bytes) {
+        return R"({"a":")" + std::string(bytes - 8, 'x') + R"("})";
+    };
+    constexpr std::size_t bytes_max = std::size_t{4} << 20U;
+    EXPECT_EQ(why_unreadable(headers_from_json(large(bytes_max))), "");
+    EXPECT_THAT(why_unreadable(headers_from_json(large(bytes_max + 1))), HasSubstr("larger"));
+}
+
+TEST(headers_json, brackets_inside_of_strings_are_no_nesting)
+{
+    const auto brackets = std::string(1'000, '[');
+    EXPECT_EQ(headers_from_json(R"({"a\"": "\\\")" + brackets + R"("})"),
+              (headers{{"a\"", "\\\"" + brackets}}));
+}
+
+TEST(headers_json, nothing_is_written_that_cannot_be_read)
+{
+    EXPECT_THROW((void)headers_to_json({{"a", std::string(std::size_t{4} << 20U, 'x')}}), error);
 }
 
 } // namespace
