@@ -8,16 +8,39 @@
 namespace posthorn::http {
 namespace {
 
+bool is_same_word(std::string_view given, std::string_view lower)
+{
+    return std::ranges::equal(given, lower, [](char one, char other) {
+        return (one >= 'A' && one <= 'Z' ? static_cast<char>(one - 'A' + 'a') : one) == other;
+    });
+}
+
+bool is_blank(char which)
+{
+    return which == ' ' || which == '\t';
+}
+
+bool is_number(std::string_view text)
+{
+    std::uint64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return failure == std::errc{} && end == text.data() + text.size();
+}
+
+// Without the end of its line, and blanks in front of that.
+std::string_view without_end(std::string_view value)
+{
+    while (!value.empty() &&
+           (is_blank(value.back()) || value.back() == '\r' || value.back() == '\n'))
+        value.remove_suffix(1);
+    return value;
+}
+
 // Of a line such as `Name: value`, if that is its name; names have no case.
 std::optional<std::string_view> value_of(std::string_view line, std::string_view lower_name)
 {
     const auto colon = line.find(':');
-    const auto same = [](char given, char lower) {
-        return (given >= 'A' && given <= 'Z' ? static_cast<char>(given - 'A' + 'a') : given) ==
-               lower;
-    };
-    if (colon == std::string_view::npos ||
-        !std::ranges::equal(line.substr(0, colon), lower_name, same))
+    if (colon == std::string_view::npos || !is_same_word(line.substr(0, colon), lower_name))
         return std::nullopt;
     line.remove_prefix(colon + 1);
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
@@ -75,6 +98,27 @@ std::optional<std::uint64_t> announced_body(std::string_view head)
                              std::errc{};
     });
     return known ? std::optional(length) : std::nullopt;
+}
+
+bool frames_body_clearly(std::string_view head)
+{
+    std::size_t lengths = 0;
+    std::size_t encodings = 0;
+    bool clear = true;
+    for_each_line(head, [&](std::string_view line) {
+        if (const auto value = value_of(line, "content-length")) {
+            ++lengths;
+            clear = clear && is_number(without_end(*value));
+        }
+        if (const auto value = value_of(line, "transfer-encoding")) {
+            ++encodings;
+            clear = clear && is_same_word(without_end(*value), "chunked");
+        }
+        // The library would take these names for others, or not see them at all.
+        if (const auto colon = line.find(':'); colon != std::string_view::npos)
+            clear = clear && (colon == 0 || !is_blank(line[colon - 1]));
+    });
+    return clear && lengths + encodings <= 1;
 }
 
 } // namespace posthorn::http

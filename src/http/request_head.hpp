@@ -34,4 +34,10 @@ private:
 /// How long the body is. Nothing: only its end will tell.
 [[nodiscard]] std::optional<std::uint64_t> announced_body(std::string_view head);
 
+/// Whether every reader would find the same end of the body. A proxy in front may read a head that
+/// contradicts itself in another way than the HTTP library does, and a request could be hidden in
+/// the body of another. So these are refused: more than one Content-Length, one that is no number,
+/// Content-Length beside Transfer-Encoding, and any Transfer-Encoding but `chunked`.
+[[nodiscard]] bool frames_body_clearly(std::string_view head);
+
 } // namespace posthorn::http

@@ -61,6 +61,8 @@ request_stream::head request_stream::receive_head()
         return received_.empty() || with_.why() != shortfall::too_slow ? head::absent
                                                                        : head::too_slow;
     const auto given = std::string_view(received_).substr(0, search.size());
+    if (!frames_body_clearly(given))
+        return head::malformed;
     body_announced_ = announced_body(given);
     body_received_ = received_.size() - given.size();
     received_.replace(0, given.size(), without_ranges(given));

@@ -20,7 +20,7 @@ public:
     request_stream& operator=(const request_stream&) = delete;
     ~request_stream() override;
 
-    enum class head { complete, absent, too_large, too_slow };
+    enum class head { complete, absent, too_large, too_slow, malformed };
     [[nodiscard]] head receive_head();
 
     /// Whether more may come than was read.

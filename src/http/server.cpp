@@ -64,13 +64,13 @@ std::string words_for(int code) noexcept
     }
 }
 
-std::string_view refusal_of(request_stream::head what)
+std::string refusal_of(request_stream::head what)
 {
-    return what == request_stream::head::too_large
-               ? "HTTP/1.1 431 Request Header Fields Too Large\r\n"
-                 "Connection: close\r\nContent-Length: 0\r\n\r\n"
-               : "HTTP/1.1 408 Request Timeout\r\n"
-                 "Connection: close\r\nContent-Length: 0\r\n\r\n";
+    const auto* status = what == request_stream::head::too_large
+                             ? "431 Request Header Fields Too Large"
+                         : what == request_stream::head::malformed ? "400 Bad Request"
+                                                                   : "408 Request Timeout";
+    return std::string("HTTP/1.1 ") + status + "\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 }
 
 } // namespace
@@ -201,7 +201,8 @@ void server::state::serve(int socket)
             answers.answer(from);
         else if (!with.send(refusal_of(head)))
             return;
-        if (head == request_stream::head::too_large || from.is_unread()) {
+        if (head == request_stream::head::too_large || head == request_stream::head::malformed ||
+            from.is_unread()) {
             const idle_connections::stay answered(idle, socket);
             with.discard_rest();
         }

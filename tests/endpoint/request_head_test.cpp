@@ -69,5 +69,29 @@ TEST(request_heads, say_how_long_the_body_is_or_that_only_its_end_will_tell)
                 Eq(std::nullopt));
 }
 
+TEST(request_heads, are_refused_when_readers_could_disagree_about_the_body)
+{
+    const auto clear = [](const std::string& lines) {
+        return frames_body_clearly("POST / HTTP/1.1\r\n" + lines + "\r\n");
+    };
+    EXPECT_TRUE(clear(""));
+    EXPECT_TRUE(clear("Content-Length: 3\r\n"));
+    EXPECT_TRUE(clear("content-length:3 \t\r\n"));
+    EXPECT_TRUE(clear("Transfer-Encoding: Chunked\r\n"));
+    EXPECT_FALSE(clear("Content-Length: 3\r\nContent-Length: 4\r\n"));
+    EXPECT_FALSE(clear("Content-Length: 3\r\ncontent-length: 3\r\n"));
+    EXPECT_FALSE(clear("Content-Length: 3, 3\r\n"));
+    EXPECT_FALSE(clear("Content-Length: +3\r\n"));
+    EXPECT_FALSE(clear("Content-Length: 0x3\r\n"));
+    EXPECT_FALSE(clear("Content-Length: \r\n"));
+    EXPECT_FALSE(clear("Content-Length: 99999999999999999999\r\n"));
+    EXPECT_FALSE(clear("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"));
+    EXPECT_FALSE(clear("Transfer-Encoding: xchunked\r\n"));
+    EXPECT_FALSE(clear("Transfer-Encoding: gzip, chunked\r\n"));
+    EXPECT_FALSE(clear("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"));
+    EXPECT_FALSE(clear("Content-Length : 3\r\n"));
+    EXPECT_FALSE(clear("Transfer-Encoding\t: chunked\r\n"));
+}
+
 } // namespace
 } // namespace posthorn::http

@@ -1,6 +1,7 @@
 // Whoever reaches the port can send anything, without end, as slowly as they like: it costs a
 // bounded number of bytes, a bounded time and a bounded number of files.
 #include "endpoint/endpoint_fixture.hpp"
+#include "hang_limit.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -49,9 +50,10 @@ protected:
         test::http_client client(port);
         client.send(beginning);
         const auto began = std::chrono::steady_clock::now();
-        while (!client.hears_within(20ms) && std::chrono::steady_clock::now() - began < 30s)
+        while (!client.hears_within(20ms) &&
+               std::chrono::steady_clock::now() - began < test::hang_limit)
             client.send("x");
-        EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+        EXPECT_LT(std::chrono::steady_clock::now() - began, test::hang_limit);
         return client.read_all();
     }
 
@@ -65,7 +67,7 @@ protected:
     {
         const auto began = std::chrono::steady_clock::now();
         while (!is_so()) {
-            ASSERT_LT(std::chrono::steady_clock::now() - began, 30s);
+            ASSERT_LT(std::chrono::steady_clock::now() - began, test::hang_limit);
             std::this_thread::yield();
         }
     }
@@ -92,6 +94,20 @@ int listening_at(std::uint16_t port)
             return each;
     }
     return -1;
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, a_body_whose_end_is_not_clear_is_refused_and_not_stored)
+{
+    const std::string begin = "POST /hooks/open HTTP/1.1\r\nwebhook-id: 1\r\n";
+    for (const std::string lines : {"Content-Length: 1\r\nContent-Length: 2\r\n",
+                                    "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+                                    "Transfer-Encoding: xchunked\r\n"}) {
+        test::http_client client(port);
+        client.send(begin + lines + "\r\n1\r\nx\r\n0\r\n\r\n");
+        EXPECT_THAT(client.read_all(), ::testing::StartsWith("HTTP/1.1 400 ")) << lines;
+    }
+    EXPECT_EQ(count_messages(store).ready, 0);
 }
 
 // Proves: INB-05
@@ -178,7 +194,7 @@ TEST_F(endpoint_strangers, stopping_cuts_off_what_is_still_being_sent)
     EXPECT_TRUE(body.hears_within(30s)); // so its body is being waited for
     const auto began = std::chrono::steady_clock::now();
     other->stop();
-    EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, test::hang_limit);
     EXPECT_EQ(silent.read_all(), "");
     EXPECT_EQ(head.read_all(), "");
     // A refusal for good would kill the message.

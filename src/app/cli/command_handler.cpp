@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <map>
+#include <set>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -55,6 +57,25 @@ std::string as_variable(std::string_view header)
     return name;
 }
 
+// Several headers can have the same variable. A header of the sender's never stands where one of
+// Posthorn's own would: `posthorn_source` is not `posthorn-source`. Others that share a variable
+// get none, because nothing says which of them is meant.
+std::map<std::string, std::string> headers_by_variable(const posthorn::headers& all)
+{
+    std::map<std::string, std::string> result;
+    std::set<std::string> taken;
+    for (const auto& [name, value] : all) {
+        const auto variable = as_variable(name);
+        if (variable.starts_with("POSTHORN_HEADER_POSTHORN_") && !name.starts_with("posthorn-"))
+            continue;
+        if (!taken.insert(variable).second)
+            result.erase(variable);
+        else
+            result.emplace(variable, value);
+    }
+    return result;
+}
+
 // The environment cannot hold zero bytes; POSTHORN_HEADERS has them all, escaped.
 std::vector<std::string> environment_for(const delivery_view& view)
 {
@@ -76,8 +97,8 @@ std::vector<std::string> environment_for(const delivery_view& view)
         add("POSTHORN_STORE", view.store());
     add("POSTHORN_HEADERS",
         ordered_json(which.headers).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-    for (const auto& [name, value] : which.headers)
-        add(as_variable(name), value);
+    for (const auto& [name, value] : headers_by_variable(which.headers))
+        add(name, value);
     return result;
 }
 

@@ -14,12 +14,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sys/stat.h>
+#include <system_error>
 
 namespace posthorn::daemon {
 namespace {
@@ -292,13 +295,26 @@ void warn_of_plain_secrets(const std::string& file, findings& noted)
                    "elsewhere with { env = \"NAME\" } or { file = \"PATH\" }, or chmod o-r");
 }
 
+// Only a regular file: reading a pipe could wait for ever, and it cannot be read again at a reload.
 std::string text_of(const std::string& file)
 {
+    const auto refuse = [&](const std::string& why) {
+        throw bad_configuration{file, {{{}, {}, "cannot be read: " + why}}, {}};
+    };
+    struct stat found {};
+    if (::stat(file.c_str(), &found) != 0)
+        refuse(std::generic_category().message(errno));
+    if (S_ISDIR(found.st_mode))
+        refuse("it is a directory");
+    if (!S_ISREG(found.st_mode))
+        refuse("it is not a regular file");
+    errno = 0;
     std::ifstream stream(file, std::ios::binary);
-    const bool opened = static_cast<bool>(stream);
+    if (!stream)
+        refuse(std::generic_category().message(errno));
     std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-    if (!opened || stream.bad())
-        throw bad_configuration{file, {{{}, {}, "cannot be read"}}, {}};
+    if (stream.bad())
+        refuse(std::generic_category().message(errno));
     return text;
 }
 
@@ -306,7 +322,11 @@ std::string text_of(const std::string& file)
 
 bool listen_address::is_loopback() const
 {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
+    if (host == "localhost" || host == "::1")
+        return true;
+    in_addr address{}; // a name such as 127.example.org can lead anywhere
+    return ::inet_pton(AF_INET, host.c_str(), &address) == 1 &&
+           (ntohl(address.s_addr) >> 24U) == 127;
 }
 
 listen_address parse_address(std::string_view text)

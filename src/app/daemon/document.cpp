@@ -51,10 +51,12 @@ value copied(const toml::node& from)
 }
 
 // The library quotes values, such as a number that is too large, and a value may be a secret.
-// Single characters stay: they say what is wrong.
+// Single characters stay: they say what is wrong. So does the name of a key that is there twice.
 std::string without_quotations(std::string_view message)
 {
     std::string result;
+    if (message.find("cannot redefine") != std::string_view::npos)
+        return result.append(message);
     while (!message.empty()) {
         const auto open = message.find('\'');
         const auto close = open == std::string_view::npos ? open : message.find('\'', open + 1);
@@ -70,10 +72,33 @@ std::string without_quotations(std::string_view message)
     return result.append(message);
 }
 
+// A key of many parts is a table in a table in a table, and the library takes such tables apart by
+// recursion, which ends the process for want of stack. Text in quotes counts like bare text here:
+// no honest file has that many words with nothing but dots between them.
+constexpr int key_parts_max = 256;
+
+void refuse_deep_keys(std::string_view text)
+{
+    place at{.line = 1, .column = 1};
+    int dots = 0;
+    for (const char each : text) {
+        const bool in_a_key = (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
+                              (each >= '0' && each <= '9') ||
+                              std::string_view("_-.\"' \t").find(each) != std::string_view::npos;
+        dots = in_a_key ? dots + (each == '.' ? 1 : 0) : 0;
+        if (dots >= key_parts_max)
+            throw not_toml{at, "a key may have 256 parts at most"};
+        ++at.column;
+        if (each == '\n')
+            at = {.line = at.line + 1, .column = 1};
+    }
+}
+
 } // namespace
 
 value read_toml(std::string_view text)
 {
+    refuse_deep_keys(text);
     try {
         return copied_table(toml::parse(text));
     } catch (const toml::parse_error& wrong) {

@@ -26,6 +26,7 @@ constexpr std::array special_v4_networks{
     special_v4{0x64400000, 10}, // shared by carriers
     special_v4{0x7f000000, 8},  // loopback
     special_v4{0xa9fe0000, 16}, // link-local, and where clouds tell their secrets
+    special_v4{0xa83f8110, 32}, // where Azure tells its machines their secrets
     special_v4{0xac100000, 12}, // private
     special_v4{0xc0000000, 24}, // protocol assignments
     special_v4{0xc0000200, 24}, // documentation

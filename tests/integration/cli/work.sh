@@ -77,6 +77,14 @@ for line in 'Grüße' "POSTHORN_ID=$id" POSTHORN_TOPIC=mail.welcome POSTHORN_ATT
 done
 out_lacks stale
 unset POSTHORN_HEADER_OLD
+
+# No header passes for one of Posthorn's own, and none for another.
+enqueue --topic forged --payload x --header posthorn_source=bank --header a-b=1 --header a_b=2 --header c=3
+expect 0 work "$url" --until-empty --on forged -- env
+out_lacks POSTHORN_HEADER_POSTHORN_SOURCE
+out_lacks POSTHORN_HEADER_A_B=
+out_has POSTHORN_HEADER_C=3
+out_has '"posthorn_source":"bank"'
 # No shell is involved, nothing of ours is open in it, and its signals are as usual.
 enqueue --topic t --payload x
 work --on t -- printf '%s|' '$HOME' 'a b' '*'

@@ -53,7 +53,18 @@ expect 2 serve --config daemon_listen_public.toml
 err_has 'listen_public = true'
 
 expect 2 serve --config "$scratch/none.toml"
-err_has 'none.toml: cannot be read'
+err_has 'none.toml: cannot be read: No such file or directory'
+mkdir "$scratch/folder.toml"
+expect 2 serve --config "$scratch/folder.toml" --check
+err_has 'folder.toml: cannot be read: it is a directory'
+mkfifo "$scratch/pipe.toml"
+expect 2 serve --config "$scratch/pipe.toml" --check
+err_has 'pipe.toml: cannot be read: it is not a regular file'
+# A key so deep that taking it apart would need more stack than there is.
+{ printf '[[stores]]\nurl = "sqlite:x.db"\n\na'; printf '.a%.0s' {1..100000}; printf ' = 1\n'; } >"$scratch/deep.toml"
+expect 2 serve --config "$scratch/deep.toml" --check
+err_has 'deep.toml:4:'
+err_has 'a key may have 256 parts at most'
 expect 2 serve
 err_has '--config is required'
 echo "$files files"
