@@ -294,14 +294,12 @@ TEST(nats_transport, what_was_never_sent_is_refused_and_what_was_is_unknown)
     test::tcp_gate gate("127.0.0.1", shared_nats_port());
     const auto nats = open_nats({.url = local(gate.port()), .prefix = stream + ".", .window = 2});
     ASSERT_TRUE(nats->wait_until_ready({}));
-    gate.stall(true);
-    const std::vector some{numbered_message("orders", 1), numbered_message("orders", 2),
-                           numbered_message("orders", 3)};
-    std::jthread cutter([&] {
-        (void)gate.wait_for([](const auto& seen) { return seen.bytes_to_server > 1'000; });
-        gate.refuse(true);
-        gate.cut();
-    });
+    std::vector some{numbered_message("orders", 1), numbered_message("orders", 2),
+                     numbered_message("orders", 3)};
+    some[1].payload = "the last that fits into the window";
+    gate.delay(test::tcp_gate::direction::to_client, 1h); // no answer arrives
+    gate.refuse(true);
+    gate.lose_request(some[1].payload);
     const auto answers = nats->publish(some);
     EXPECT_EQ(answers[0].verdict, kind::unknown) << answers[0].detail;
     EXPECT_EQ(answers[1].verdict, kind::unknown) << answers[1].detail;
