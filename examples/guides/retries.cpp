@@ -15,7 +15,7 @@ ph::worker_options options()
 {
     ph::worker_options options;
     options.outbox.retries = {
-        .fallback = ph::exponential_retry{.first = 2s, .cap = 1min, .attempts_max = 10},
+        .fallback = ph::exponential_retry{.first = 2s, .cap = 6h, .attempts_max = 25},
         .by_topic = {
             {"mail.welcome", ph::persistent_retry{.first = 2s, .then_every = 24h}},
             {"stock.reserve", ph::custom_retry{[](int starts) -> std::optional<ph::duration> {

@@ -12,11 +12,12 @@
 
 namespace posthorn {
 
-/// Doubles the wait after each failure up to a cap, and gives up after `attempts_max` starts.
+/// Doubles the wait after each failure up to a cap, and gives up after `attempts_max` starts. As it
+/// stands here, a message is tried for about two days: 35 hours at least, 69 at most.
 struct exponential_retry {
     duration first = std::chrono::seconds{2};
-    duration cap = std::chrono::seconds{60};
-    int attempts_max = 10;
+    duration cap = std::chrono::hours{6};
+    int attempts_max = 25;
     double jitter = 0.5; ///< the share of each wait left to chance, so that retries spread out
 };
 
