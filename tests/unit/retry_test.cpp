@@ -116,6 +116,24 @@ TEST(retry_policy, a_topic_may_have_its_own_policy)
     EXPECT_TRUE(may_start_again(rules.of("order.placed"), 2));
 }
 
+// Proves: OUT-11
+TEST(retry_policy, a_beginning_of_topics_may_have_its_own_policy)
+{
+    const auto starts = [](int most) { return exponential_retry{.attempts_max = most}; };
+    const retry_rules rules{.fallback = starts(1),
+                            .by_topic = {{"order.placed", starts(4)},
+                                         {"order.*", starts(2)},
+                                         {"order.pl*", starts(3)},
+                                         {"*", starts(9)}}};
+    const auto most_of = [&](std::string_view topic) {
+        return std::get<exponential_retry>(rules.of(topic)).attempts_max;
+    };
+    EXPECT_EQ(most_of("order.placed"), 4) << "its own comes first";
+    EXPECT_EQ(most_of("order.plain"), 3) << "then the longest beginning";
+    EXPECT_EQ(most_of("order."), 2);
+    EXPECT_EQ(most_of("order"), 9);
+}
+
 TEST(retry_policy, huge_numbers_saturate_instead_of_overflowing)
 {
     const retry_policy endless = exponential_retry{
