@@ -2,6 +2,7 @@
 // become decisions here, and hooks run here.
 #include "core/planted.hpp"
 #include "core/settlement.hpp"
+#include "core/topic_map.hpp"
 #include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
@@ -48,8 +49,25 @@ positions_by_fence grouped(const Range& what, FenceOf fence_of)
     return result;
 }
 
-// Turns outcomes into decisions. Only retries need to know
-// more about their message than the receipt says.
+struct rules_of_topic {
+    const retry_policy& retry;
+    dead_key on_dead;
+};
+
+// A topic's handler comes first, then what the store's options say of the topic, then of all.
+rules_of_topic rules_for(const outbox_options& options, std::string_view topic)
+{
+    const auto* own = options.of_handler ? options.of_handler(topic) : nullptr;
+    const auto* on_dead = core::find_by_topic(options.on_dead_by_topic, topic);
+    const bool has_retry = own != nullptr && own->retry;
+    return {.retry = has_retry ? *own->retry : options.retries.of(topic),
+            .on_dead = own != nullptr && own->on_dead ? *own->on_dead
+                       : on_dead != nullptr           ? *on_dead
+                                                      : options.on_dead};
+}
+
+// Turns outcomes into decisions. Only retries, and failures whose topic may have a rule of its own,
+// need to know more about their message than the receipt says.
 class decider {
 public:
     decider(contract::message_queue& queue, const outbox_options& options, random_source& random)
@@ -64,10 +82,17 @@ public:
         }
     }
 
+    [[nodiscard]] bool asks_for(const outcome& said) const
+    {
+        const bool has_dead_rules = options_.of_handler || !options_.on_dead_by_topic.empty();
+        return said.verdict == outcome::kind::retry ||
+               (said.verdict == outcome::kind::fail && has_dead_rules);
+    }
+
     core::decision decide(const settlement& what)
     {
         core::delivery_facts facts{.topic = {}, .starts_before = 0, .started = true};
-        if (what.outcome.verdict == outcome::kind::retry) {
+        if (asks_for(what.outcome)) {
             const auto found = known_.find(what.receipt.ordinal);
             if (found == known_.end())
                 return {.become = settled_as::released}; // not ours: the store will answer `lost`
@@ -75,8 +100,8 @@ public:
                      .starts_before = found->second.starts_before,
                      .started = found->second.started};
         }
-        return core::decide(what.outcome, facts, options_.retries, options_.on_dead,
-                            random_.fraction());
+        const auto rules = rules_for(options_, facts.topic);
+        return core::decide(what.outcome, facts, rules.retry, rules.on_dead, random_.fraction());
     }
 
 private:
@@ -220,7 +245,7 @@ settle_result outbox::settle(transaction& tx, const owner& who, std::span<const 
         decider decisions(queue, options_, *session.environment().random);
         std::vector<receipt> retried;
         for (const auto position : positions)
-            if (what[position].outcome.verdict == outcome::kind::retry)
+            if (decisions.asks_for(what[position].outcome))
                 retried.push_back(what[position].receipt);
         if (!retried.empty())
             decisions.learn(who.token, number, retried);
@@ -329,13 +354,15 @@ reap_report outbox::reap(transaction& tx, std::size_t limit)
     contract::gathering ends(session.follower());
     for (const auto& overdue : session.queue().overdue_batches(limit)) {
         std::vector<contract::decided> all;
-        for (const auto& each : overdue.open)
+        for (const auto& each : overdue.open) {
+            const auto rules = rules_for(options_, each.topic);
             all.push_back(
                 {each.receipt, core::decide_for_absent({.topic = each.topic,
                                                         .starts_before = each.starts_before,
                                                         .started = each.started},
-                                                       options_.retries, options_.on_dead,
+                                                       rules.retry, rules.on_dead,
                                                        session.environment().random->fraction())});
+        }
         const auto answers =
             session.queue().settle(overdue.owner, overdue.fence, all, options_.keep_done);
         log_reaped(session.environment(), overdue);

@@ -57,6 +57,19 @@ serving_options checked(serving_options how)
     return how;
 }
 
+// Without rules of handlers nothing is asked: to know a failed message's topic may cost the store a
+// statement.
+outbox_options with_handlers(outbox_options how,
+                             const std::shared_ptr<const runtime::handler_table>& routes)
+{
+    if (!how.of_handler && routes->has_failure_rules())
+        how.of_handler = [routes](std::string_view topic) {
+            const auto* found = routes->find(topic);
+            return found == nullptr ? nullptr : &found->options.failures;
+        };
+    return how;
+}
+
 class services_by_name final : public runtime::shared_services {
 public:
     explicit services_by_name(log_sink log) : log_(std::move(log)) {}
@@ -95,7 +108,7 @@ struct worker::state {
     std::shared_ptr<const worker_options> options;
     serving_options serving;
     store_provider provider;
-    std::shared_ptr<runtime::claimable> source; ///< of a worker with one store
+    std::optional<store> only; ///< of a worker with one store
     std::shared_ptr<runtime::handler_table> table = std::make_shared<runtime::handler_table>();
     services_by_name services;
     owner who;
@@ -105,11 +118,13 @@ struct worker::state {
     std::shared_ptr<runtime::engine> running; ///< while `run` does
     std::shared_ptr<runtime::rounds> making;  ///< the same, with many stores
 
+    // Handlers are registered after the worker is made, so their rules are looked for here.
     [[nodiscard]] std::function<std::shared_ptr<runtime::claimable>(const store&)> claim_from()
         const
     {
-        return [how = options](const store& where) {
-            return std::make_shared<runtime::outbox_source>(where, how->outbox);
+        return [how = options, routes = table](const store& where) {
+            return std::make_shared<runtime::outbox_source>(where,
+                                                            with_handlers(how->outbox, routes));
         };
     }
 
@@ -167,7 +182,7 @@ struct worker::state {
 worker::worker(store where, worker_options options)
     : state_(std::make_unique<state>(where, std::move(options), serving_options{}))
 {
-    state_->source = std::make_shared<runtime::outbox_source>(where, state_->options->outbox);
+    state_->only = std::move(where);
 }
 worker::worker(store_provider from, worker_options options, serving_options how)
     : state_(std::make_unique<state>(std::move(from), std::move(options), std::move(how)))
@@ -178,10 +193,10 @@ worker::~worker() = default;
 
 run_report worker::run(const stop_request& stop, const run_options& how)
 {
-    if (!state_->source)
+    if (!state_->only)
         return state_->run_many(stop, how);
-    const auto with = std::make_shared<runtime::engine>(state_->source, state_->table,
-                                                        state_->options, state_->who);
+    const auto with = std::make_shared<runtime::engine>(
+        state_->claim_from()(*state_->only), state_->table, state_->options, state_->who);
     state_->begin(with, nullptr);
     const state::end_of_run at_end{*state_};
     return runtime::dispatcher(with).run(stop, how);

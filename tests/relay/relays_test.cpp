@@ -82,16 +82,27 @@ TEST_P(relays, send_many_each_once)
 }
 
 // Proves: TRN-01, F7
-TEST_P(relays, let_a_message_that_nobody_would_get_die_with_the_reason_and_its_neighbours_go)
+TEST_P(relays, try_a_message_that_no_queue_would_get_again_and_its_neighbours_go)
 {
     const auto lost = add("nowhere");
     const auto sent = add_many(3);
-    const auto report = relay().process_outbox();
+    auto one = relay();
+    const auto report = one.process_outbox();
     EXPECT_EQ(report.done, 3U);
-    EXPECT_EQ(report.dead, 1U);
-    EXPECT_EQ(state_of(lost), message_state::dead);
+    EXPECT_EQ(report.retrying, 1U);
+    EXPECT_EQ(state_of(lost), message_state::ready);
+    EXPECT_EQ(look(lost).attempts, 1);
     EXPECT_THAT(look(lost).last_error, HasSubstr("unroutable: no queue is bound to nowhere"));
     EXPECT_THAT(states_of(sent), Each(message_state::done));
+}
+
+// Proves: TRN-01, F7
+TEST_P(relays, let_a_message_that_no_queue_would_get_die_at_once_if_they_are_told_to)
+{
+    const auto lost = add("nowhere");
+    EXPECT_EQ(relay({.unroutable = when_unroutable::fail}).process_outbox().dead, 1U);
+    EXPECT_EQ(state_of(lost), message_state::dead);
+    EXPECT_THAT(look(lost).last_error, HasSubstr("unroutable: no queue is bound to nowhere"));
 }
 
 // Proves: TRN-03
