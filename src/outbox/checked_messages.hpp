@@ -136,8 +136,8 @@ private:
         auto all = values;
         if (own != nullptr)
             all.insert(own->begin(), own->end());
-        else
-            core::add_trace(all, *scope_, *world_.random);
+        if (traced)
+            core::add_trace(all, *scope_, *world_.random); // unless it names a trace itself
         return core::headers_to_json(all);
     }
 
@@ -187,6 +187,27 @@ struct checked_messages {
     return std::ranges::any_of(messages, [](const auto& each) { return each.join.has_value(); });
 }
 
+/// New members that belong to nothing belong to what their join belongs to.
+[[nodiscard]] inline std::vector<contract::new_message> with_correlations_of_joins(
+    contract::session& session, std::span<const contract::new_message> messages)
+{
+    std::vector<contract::new_message> result(messages.begin(), messages.end());
+    for (auto& each : result)
+        if (each.join && each.correlation_id.empty())
+            each.correlation_id = session.joins().correlation_of(*each.join);
+    return result;
+}
+
+/// Inserts messages of which some may be for joins.
+[[nodiscard]] inline std::vector<enqueued> insert_into(
+    contract::session& session, std::span<const contract::new_message> messages)
+{
+    const bool inherits = std::ranges::any_of(
+        messages, [](const auto& each) { return each.join && each.correlation_id.empty(); });
+    return inherits ? session.writer().insert(with_correlations_of_joins(session, messages))
+                    : session.writer().insert(messages);
+}
+
 /// Attaches messages to their joins, in the transaction that has inserted them.
 inline void attach_inserted(contract::session& session,
                             std::span<const contract::new_message> messages,
@@ -212,7 +233,7 @@ inline void attach_inserted(contract::session& session,
 [[nodiscard]] inline std::vector<enqueued> insert_and_attach(
     contract::session& session, std::span<const contract::new_message> messages)
 {
-    auto result = session.writer().insert(messages);
+    auto result = insert_into(session, messages);
     if (any_joins(messages))
         attach_inserted(session, messages, result);
     return result;

@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 7'
+out_has 'created the tables, version 8'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":7,"version_after":7,"applied":[]}'
+out_is '{"version_before":8,"version_after":8,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":7,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules","0007_utf8"]}'
+out_is '{"version_before":0,"version_after":8,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules","0007_utf8","0008_join_traces"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
