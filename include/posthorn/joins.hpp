@@ -92,7 +92,7 @@ struct join_record {
 
     std::string grouping_key;
     std::string metadata;
-    std::string correlation_id; ///< which its continuation inherits
+    std::string correlation_id; ///< which its continuation inherits: the scope's, else its own id
     std::optional<message> on_complete;
     std::optional<message> on_fail;
 

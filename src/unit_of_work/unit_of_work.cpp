@@ -68,8 +68,15 @@ std::size_t store_unit_of_work::save_changes()
     return rows;
 }
 
+// Outside of any scope what is saved together belongs together, under an id of its own.
 std::size_t store_unit_of_work::save_in(transaction& tx)
 {
+    auto around = correlation_scope::current();
+    if (!around) {
+        const auto id = uuid::version_7(world_.clock->now(), *world_.random);
+        around = std::make_shared<correlation>(correlation_start{.id = to_string(id)});
+    }
+    const auto scope = correlation_scope::resume(std::move(around));
     std::size_t rows = 0;
     for (std::size_t i = written_; i < writers_.size(); ++i)
         rows += writers_[i](tx);

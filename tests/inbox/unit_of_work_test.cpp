@@ -1,7 +1,9 @@
 // The unit of work on every store: rows and events together or not at all, and events that stay on
 // their entities until they are safe.
 #include "conformance/conformance_test.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/testing/fake_unit_of_work.hpp>
+#include <posthorn/trace.hpp>
 #include <posthorn/unit_of_work.hpp>
 
 #include <stdexcept>
@@ -173,6 +175,45 @@ TEST_P(units_of_work, actions_run_after_the_commit_and_cannot_undo_it)
     EXPECT_EQ(logged("no std::exception"), 1U);
     work.save_changes();
     EXPECT_THAT(seen, SizeIs(2));
+}
+
+// Proves: COR-05, COR-06, UOW-02
+TEST_P(units_of_work, the_trace_goes_on_in_events_and_what_is_saved_together_belongs_together)
+{
+    constexpr auto trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const auto only = [&](const std::string& topic) {
+        const auto all = list_messages(db(), {.topic = topic});
+        EXPECT_EQ(all.size(), 1U);
+        return all.at(0);
+    };
+    auto first = make();
+    {
+        const auto scope = correlation_scope::begin_from(
+            {.id = "order-7", .cause = "a click", .traceparent = trace, .tracestate = "a=1"});
+        store_unit_of_work work(db());
+        work.track(first.events);
+        first.verify("a");
+        work.save_changes();
+    }
+    const auto event = only("account.verified");
+    EXPECT_EQ(event.correlation_id, "order-7");
+    EXPECT_EQ(event.causation_id, "a click");
+    EXPECT_EQ(event.headers.at("traceparent").substr(0, 36), std::string(trace).substr(0, 36));
+    EXPECT_NE(event.headers.at("traceparent"), trace) << "a span of its own";
+    EXPECT_EQ(event.headers.at("tracestate"), "a=1");
+    EXPECT_TRUE(event.headers.contains(std::string(occurred_at_header)));
+
+    auto second = make();
+    store_unit_of_work work(db());
+    add(work, second);
+    second.events.raise(message{"other", ""});
+    second.events.raise(message{"another", ""});
+    work.save_changes();
+    const auto row = only("row");
+    EXPECT_NE(row.correlation_id, "");
+    EXPECT_EQ(only("other").correlation_id, row.correlation_id);
+    EXPECT_EQ(trace_messages(db(), to_string(row.id)).messages.size(), 3U);
+    EXPECT_EQ(correlation_scope::current(), nullptr);
 }
 
 CONFORMANCE_SUITE(units_of_work);

@@ -3,7 +3,6 @@
 
 #include "core/join.hpp"
 #include "core/planted.hpp"
-#include "core/validation.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -15,8 +14,6 @@
 
 namespace posthorn::contract {
 namespace {
-
-constexpr std::string_view deadline_topic = "join.deadline";
 
 [[noreturn]] void refuse_unknown(join_id which)
 {
@@ -243,71 +240,12 @@ void join_book::conclude(by_number& joins, const std::map<std::int64_t, message_
     has_enqueued_ = true;
 }
 
-void join_book::continue_after(const std::vector<join_record>& ended,
-                               const std::map<std::int64_t, message_id>& causes)
-{
-    std::map<std::int64_t, const join_record*> by_their_number;
-    std::vector<std::int64_t> numbers;
-    for (const auto& each : ended) {
-        if (each.state == join_state::cancelled)
-            continue;
-        by_their_number.emplace(each.position, &each);
-        numbers.push_back(each.position);
-    }
-    if (numbers.empty())
-        return;
-    const auto found = reader_.continuations(numbers);
-    std::vector<std::string> texts; // which the views of the messages refer to
-    texts.reserve(found.size() * 2);
-    std::vector<new_message> messages;
-    for (const auto& each : found) {
-        const auto& join = *by_their_number.at(each.join);
-        const auto& what = join.state == join_state::completed ? each.on_complete : each.on_fail;
-        if (!what)
-            continue;
-        const auto& headers_json = texts.emplace_back(
-            core::headers_to_json({{std::string(join_header), to_string(join.id)}}));
-        const auto cause = causes.find(each.join);
-        const auto& causation =
-            texts.emplace_back(cause == causes.end() ? std::string{} : to_string(cause->second));
-        new_message next;
-        next.topic = what->topic;
-        next.payload = what->payload;
-        next.correlation_id = each.correlation_id;
-        next.causation_id = causation;
-        next.headers_json = headers_json;
-        messages.push_back(next);
-    }
-    if (!messages.empty())
-        writer_.insert(messages);
-}
-
 join_record join_book::locked(join_id which)
 {
     auto found = table_.lock(which);
     if (!found)
         refuse_unknown(which);
     return *std::move(found);
-}
-
-join_id join_book::open(const join_options& how, std::string_view correlation_id)
-{
-    const auto id = how.id.value_or(join_id{uuid::version_7(world_.clock->now(), *world_.random)});
-    const auto number = table_.insert({.id = id, .how = how, .correlation_id = correlation_id});
-    if (!how.deadline)
-        return id;
-    // A message that expires without ever running: whoever claims, or looks ahead, sees to that.
-    const auto about = to_string(id);
-    new_message timer;
-    timer.topic = deadline_topic;
-    timer.payload = about;
-    timer.correlation_id = correlation_id;
-    timer.expiry = *how.deadline;
-    const auto added = writer_.insert({&timer, 1}).front();
-    table_.keep_back(added.position);
-    const new_member row{.seq = added.position, .id = added.id, .role = join_role::deadline};
-    table_.add(number, {&row, 1});
-    return id;
 }
 
 void join_book::require_room(const join_record& in, std::size_t more) const

@@ -33,7 +33,12 @@ public:
     void follow_gathered() override;
     void forget_gathered() noexcept override;
 
-    join_id open(const join_options& how, std::string_view correlation_id);
+    /// The join belongs to what is ambient here; else to itself.
+    join_id open(const join_options& how);
+
+    /// What a join belongs to; empty if there is no such join. The text lives as long as this.
+    [[nodiscard]] std::string_view correlation_of(join_id which);
+
     std::vector<attach_answer> attach(join_id to, std::span<const message_id> which);
 
     /// For messages that this transaction has added.
@@ -77,6 +82,7 @@ private:
     job_book& jobs_;
     message_writer& writer_;
     const posthorn::environment& world_;
+    std::map<join_id, std::string> correlations_; ///< of joins that this transaction has met
     bool gathering_ = false;
     bool has_enqueued_ = false;
     std::vector<ended_message> gathered_;

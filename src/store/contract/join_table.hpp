@@ -44,6 +44,7 @@ struct new_join {
     join_id id;
     const join_options& how;
     std::string_view correlation_id;
+    std::string_view trace; ///< `traceparent`, and behind a blank `tracestate`; empty: none
 };
 
 /// A message that cannot end, or come back, before this transaction does.
@@ -99,6 +100,7 @@ struct continuation {
     std::optional<message> on_complete;
     std::optional<message> on_fail;
     std::string correlation_id;
+    std::string trace; ///< as of `new_join`
 };
 
 /// Looking at joins; nothing here writes or locks.

@@ -2,10 +2,10 @@
 
 -- name: open_join
 INSERT INTO {p}joins (id, expected, needed, any_failure_fails, created_at, updated_at, deadline_at, grouping_key,
-                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
+                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload, trace)
 VALUES (:id, :expected, :needed, :any_failure_fails, COALESCE(:now, {{clock}}), COALESCE(:now, {{clock}}),
         COALESCE(:now, {{clock}}) + :deadline, :grouping_key,
-        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload)
+        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload, :trace)
 RETURNING number
 
 -- fragment: join_columns
@@ -41,7 +41,7 @@ SELECT {{join_columns}} FROM {p}join_member m FORCE INDEX ({p}join_member_seq)
  WHERE m.seq = :seq AND {{page_of_joins}}
 
 -- name: continuations
-SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id
+SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id, j.trace
   FROM {{list}} STRAIGHT_JOIN {p}joins j FORCE INDEX (PRIMARY) ON j.number = l.seq
 
 -- name: save_joins

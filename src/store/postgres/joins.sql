@@ -2,10 +2,11 @@
 
 -- name: open_join
 INSERT INTO {p}joins (created_at, updated_at, id, expected, needed, any_failure_fails, deadline_at, grouping_key, correlation_id,
-                      metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
+                      metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload, trace)
 SELECT c.now, c.now, :id::uuid, :expected::bigint, :needed::bigint, :any_failure_fails::boolean,
        coalesce(c.now + :deadline::bigint, 0), :grouping_key::text, :correlation_id::text, :metadata::bytea,
-       :on_complete_topic::text, :on_complete_payload::bytea, :on_fail_topic::text, :on_fail_payload::bytea
+       :on_complete_topic::text, :on_complete_payload::bytea, :on_fail_topic::text, :on_fail_payload::bytea,
+       :trace::text
   FROM (SELECT {p}clock(:now::bigint) AS now) c
 RETURNING number
 
@@ -41,7 +42,7 @@ SELECT {{join_columns}} FROM {p}joins j
  WHERE j.number = ANY (ARRAY (SELECT m.number FROM {p}join_member m WHERE m.seq = :seq::bigint)) AND {{page_of_joins}}
 
 -- name: continuations
-SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id
+SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id, j.trace
   FROM {p}joins j WHERE j.number = ANY (:numbers::bigint[]) ORDER BY j.number
 
 -- name: save_joins

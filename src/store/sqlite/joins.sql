@@ -2,9 +2,9 @@
 
 -- name: open_join
 INSERT INTO {p}joins (id, expected, needed, any_failure_fails, created_at, updated_at, deadline_at, grouping_key,
-                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
+                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload, trace)
 VALUES (:id, :expected, :needed, :any_failure_fails, :now, :now, :deadline_at, :grouping_key,
-        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload)
+        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload, :trace)
 RETURNING number
 
 -- fragment: join_columns
@@ -39,7 +39,7 @@ SELECT {{join_columns}} FROM {p}join_member m CROSS JOIN {p}joins j ON j.number 
  WHERE m.seq = :seq AND {{page_of_joins}}
 
 -- name: continuations
-SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id
+SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id, j.trace
   FROM json_each(:list) l CROSS JOIN {p}joins j ON j.number = l.value
 
 -- name: save_joins
