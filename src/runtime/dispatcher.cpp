@@ -40,11 +40,15 @@ constexpr int quiet_claims_max = 32;
 // Who asked for one pass would rather hear of a store that is away than wait for it.
 constexpr int tries_of_one_pass = 3;
 
-// For how long a suspect message waits until it can be alone. Some handlers never end.
-constexpr std::chrono::seconds quiet_patience{5};
+// How long everything else waits, the first time, for the handlers beside a suspect message to end.
+// If they take longer the worker goes on, and the suspect waits; then all wait twice as long. So
+// handlers of any length end at last, and one that never does holds up no more than the suspects.
+constexpr std::chrono::seconds quiet_patience_first{5};
+constexpr std::chrono::hours quiet_patience_max{24};
+constexpr int loud_times = 3; ///< as long as was waited
 
-// How long handlers have to end when the worker must go now.
-constexpr duration last_words = 1s;
+// A suspect that must wait comes back after this long, at most.
+constexpr duration suspect_pause_max = 5s;
 
 // What no waiting will cure.
 bool is_fatal(const std::exception& why)
@@ -81,20 +85,24 @@ struct dispatcher::turn {
     int failures = 0;  ///< of the store, in a row
     int quiet = 0;     ///< claims to make singly, with nothing else running
 
-    /// Since when that has not come about; on the real clock, as handlers are.
-    std::optional<std::chrono::steady_clock::time_point> loud_since = {};
+    /// Since when it has waited for that, and for how long it does; on the real clock, as handlers
+    /// are. Until then suspects wait, and all others go on.
+    std::optional<std::chrono::steady_clock::time_point> noisy_since = {};
+    std::chrono::steady_clock::duration quiet_patience = quiet_patience_first;
+    std::chrono::steady_clock::time_point loud_until{};
     monotonic_time looked_at{};
     std::size_t largest_payload = 0;
     duration claim_took{};
     std::size_t begun = 0;   ///< by the last claim
     duration oldest{};       ///< in the last claim
     bool others_run = false; ///< of other stores
-    bool hurried = false;    ///< they have run for too long
 
-    [[nodiscard]] bool out_of_patience() const
+    /// For how long suspects have to wait; 0: until it is quiet.
+    [[nodiscard]] duration suspects_wait() const
     {
-        return hurried ||
-               (loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience);
+        const auto left =
+            std::chrono::ceil<duration>(loud_until - std::chrono::steady_clock::now());
+        return std::clamp<duration>(left, 0us, suspect_pause_max);
     }
 
     [[nodiscard]] bool stopping() const
@@ -114,7 +122,7 @@ dispatcher::visited dispatcher::visit(const visit_order& order)
         visiting_.reset(new turn{.stop = stop_, .how = always_});
     auto& now = *visiting_;
     now.others_run = order.others_run;
-    now.hurried = order.out_of_patience;
+    now.loud_until = order.suspects_wait_until;
     now.begun = 0;
     now.oldest = {};
     const auto before = now.claimed;
@@ -151,7 +159,15 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
               .topics = std::move(handled.exact),
               .prefixes = std::move(handled.prefixes)};
     with_->listen(bell_.get());
-    std::jthread settling([this] { with_->settling.run(); });
+    auto& watch = *with_->watch;
+    watch.add(std::shared_ptr<held_messages>(with_, &with_->held));
+    const deadline_watch::thread watching(
+        watch, stop, [this](held_messages::whom which) { with_->held.ask_to_stop(which); });
+    const contract::patience_scope patient(watch.patience(), contract::patience_scope::of::worker);
+    std::jthread settling([this, &watch] {
+        const contract::patience_scope also(watch.patience(), contract::patience_scope::of::worker);
+        with_->settling.run();
+    });
     turn now{.stop = stop, .how = how};
     std::exception_ptr fatal;
     {
@@ -169,9 +185,10 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
             fatal = std::current_exception();
         }
         now.over = true;
+        watch.begin_end();
         bell_->disarm();
         (void)take_what_was_handed(now); // and gives it back
-        drain(stop);
+        drain();
     }
     with_->held.close();
     settling.join();
@@ -225,7 +242,6 @@ std::size_t dispatcher::room_now(turn& now)
     // this one took the process down.
     if (one_at_a_time(now))
         return room_for_one(now);
-    now.loud_since.reset(); // the next suspect has a right to the same patience
     const auto enough = std::min(options.concurrency, with_->source->batch_max());
     auto room = with_->held.wait_for_room(enough, worth_waiting(patience_for_room, now.claim_took));
     room = std::min({room, with_->source->batch_max(), now.how.limit - now.claimed});
@@ -239,16 +255,28 @@ std::size_t dispatcher::room_now(turn& now)
     return room;
 }
 
-// Room for one message with nothing beside it; if others take too long, with them.
+// Room for one message with nothing beside it. What runs beside a suspect that waits may take too
+// long; what is to begin waits for a suspect that runs, however long that takes.
 std::size_t dispatcher::room_for_one(turn& now)
 {
     if (with_->held.wait_until_quiet(1s)) {
-        now.loud_since.reset();
+        now.noisy_since.reset();
+        now.quiet_patience = quiet_patience_first;
         return 1;
     }
-    if (!now.loud_since)
-        now.loud_since = std::chrono::steady_clock::now();
-    return now.out_of_patience() && with_->held.wait_for_room(1, patience_for_room) > 0 ? 1 : 0;
+    if (now.quiet == 0 || with_->held.suspect_runs())
+        return 0;
+    const auto time = std::chrono::steady_clock::now();
+    if (!now.noisy_since)
+        now.noisy_since = time;
+    if (time - *now.noisy_since >= now.quiet_patience) {
+        now.noisy_since.reset();
+        now.quiet = 0;
+        now.loud_until = time + loud_times * now.quiet_patience;
+        now.quiet_patience = std::min<std::chrono::steady_clock::duration>(now.quiet_patience * 2,
+                                                                           quiet_patience_max);
+    }
+    return 0;
 }
 
 // Parked topics that this worker can take now. One with a limit of its own is claimed alone and no
@@ -279,7 +307,7 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
         return haul::none;
     const auto wanted = wanted_parked(limit);
     const bool parking = with_->held.is_parking(); // what is on its way, this claim may not find
-    const auto asked_at = with_->source->environment().clock->monotonic();
+    const auto asked_at = with_->source->environment().clock->since_boot();
     const auto really_asked_at = std::chrono::steady_clock::now();
     auto claimed = with_->source->claim(
         with_->who, {.lease = with_->options->lease, .limit = limit, .unpark = wanted});
@@ -309,8 +337,10 @@ std::size_t dispatcher::begin(turn& now, batch&& claimed, monotonic_time since)
     auto members = with_->held.take(std::move(claimed), since);
     for (const auto& each : members)
         each->store = with_->store_name;
-    // It was asked to stop meanwhile: nothing new begins.
-    if (!now.stopping())
+    // It was asked to stop meanwhile, or the answer took longer than the lease: nothing begins.
+    const bool in_time =
+        with_->source->environment().clock->since_boot() - since < with_->options->lease;
+    if (!now.stopping() && in_time)
         return dispatch(now, std::move(members));
     for (const auto& each : members)
         with_->held.returned(each, {.verdict = outcome::kind::postpone});
@@ -323,10 +353,8 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     std::vector<std::function<void()>> tasks;
     tasks.reserve(members.size());
     std::vector<running_ptr> asynchronous;
-    const bool alone =
-        members.size() == 1 &&
-        (now.out_of_patience() ||
-         (!now.others_run && with_->held.is_alone(members.front()->message.receipt.fence)));
+    const bool alone = members.size() == 1 && !now.others_run &&
+                       with_->held.is_alone(members.front()->message.receipt.fence);
     for (auto& each : members) {
         try {
             if (!may_run(now, each, alone))
@@ -372,12 +400,15 @@ bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
     }
     if (is_suspect(*which)) {
         // Until it has ended nothing else is claimed; or, if it is not alone, until it is.
-        now.quiet = alone ? std::max(now.quiet, 2) : quiet_claims_max;
         if (!alone) {
+            const auto pause = now.suspects_wait();
+            now.quiet = pause > duration::zero() ? now.quiet : quiet_claims_max;
             --now.claimed;
-            with_->held.returned(which, postpone(duration::zero()));
+            with_->held.returned(which, postpone(pause));
             return false;
         }
+        now.quiet = std::max(now.quiet, 2);
+        with_->held.suspect_begins(which->message.receipt.fence);
     }
     if (with_->held.may_begin(which))
         return true;
@@ -392,7 +423,7 @@ bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
 }
 
 // A message that was running when its worker died may have been the reason. It is handled with
-// nothing beside it, so that it takes nobody along a second time.
+// nothing beside it, so that it takes no other along a second time.
 bool dispatcher::is_suspect(const running_delivery& which) const
 {
     if (which.message.attempt <= 1 || with_->options->concurrency == 1)
@@ -507,7 +538,7 @@ std::size_t dispatcher::take_what_was_handed(turn& now)
     std::size_t begun = 0;
     for (auto& each : bell_->handed_over([this] { return with_->held.fences(); })) {
         const auto lease_end = each.since + with_->options->lease;
-        const bool in_time = with_->source->environment().clock->monotonic() < lease_end;
+        const bool in_time = with_->source->environment().clock->since_boot() < lease_end;
         if (in_time && has_room_for(now, each.messages.fence)) {
             begun += begin(now, std::move(each.messages), each.since);
             continue;
@@ -544,26 +575,12 @@ void dispatcher::endure(turn& now, const std::exception& why)
     (void)bell_->wait(jittered);
 }
 
-// Lets handlers end; those that only wait need not. When a quarter of the grace is left, or at once
-// if that is wanted, they are asked to; after it nobody is waited for.
-void dispatcher::drain(const stop_request& stop)
+// Lets handlers end; the watch asks them to. After the grace period nobody is waited for.
+void dispatcher::drain()
 {
     using clock = std::chrono::steady_clock;
-    const auto grace = with_->options->grace;
-    const auto ask_at = clock::now() + grace / 4 * 3;
-    auto end = clock::now() + grace;
-    bool asked = false;
-    bool hurried = false;
-    with_->held.ask_to_stop(held_messages::whom::who_only_waits);
     for (;;) {
-        if (!hurried && stop.now.stop_requested()) {
-            end = std::min(end, clock::now() + last_words);
-            hurried = true;
-        }
-        if (!asked && (hurried || clock::now() >= ask_at)) {
-            with_->held.ask_to_stop(held_messages::whom::all);
-            asked = true;
-        }
+        const auto end = with_->watch->end().value_or(clock::now()); // a second stop moves it
         const auto left = std::chrono::duration_cast<duration>(end - clock::now());
         if (with_->held.wait_until_empty(std::clamp<duration>(left, 0us, 50ms)) || left <= 0us)
             return;

@@ -7,6 +7,7 @@
 
 #include "runtime/engine.hpp"
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -28,9 +29,9 @@ public:
     // ------------------------------- for whoever serves many stores, and waits and settles itself
 
     struct visit_order {
-        std::size_t room = 0;         ///< claim at most so many
-        bool others_run = false;      ///< messages of other stores are in hand
-        bool out_of_patience = false; ///< and have been for too long
+        std::size_t room = 0;    ///< claim at most so many
+        bool others_run = false; ///< messages of other stores are in hand, or may come to be
+        std::chrono::steady_clock::time_point suspects_wait_until{}; ///< others take too long
     };
     struct visited {
         haul brought = haul::none;
@@ -71,7 +72,7 @@ private:
     [[nodiscard]] bool one_at_a_time(const turn& now) const;
     contract::outlook look(turn& now);
     void endure(turn& now, const std::exception& why);
-    void drain(const stop_request& stop);
+    void drain();
     void warn_once(const std::string& topic);
 
     std::shared_ptr<engine> with_;

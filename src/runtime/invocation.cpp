@@ -139,6 +139,8 @@ void call_asynchronous(const std::shared_ptr<engine>& with, const running_ptr& w
 
 void invoke(const std::shared_ptr<engine>& with, const running_ptr& which)
 {
+    const contract::patience_scope patient(with->watch->patience(),
+                                           contract::patience_scope::of::handler);
     // Around the hooks, too. A coroutine takes it along.
     const auto scope = correlation_scope::begin_from(correlation_of(which->message));
     if (with->options->on.starting)

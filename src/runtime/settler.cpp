@@ -151,7 +151,7 @@ void settler::reap_soon()
 
 void settler::renew(fence which)
 {
-    const auto asked_at = with_.source.environment().clock->monotonic();
+    const auto asked_at = with_.source.environment().clock->since_boot();
     try {
         if (with_.source.renew(with_.who, which, with_.options.lease))
             with_.held.renewed(which, asked_at);

@@ -59,6 +59,7 @@ void station::open()
         open_(), with_->table, with_->options, with_->who, with_->means,
         with_->options->concurrency, held_listener{.chores = calls_.chores, .left = calls_.left});
     made->store_name = name_;
+    made->watch->add(std::shared_ptr<held_messages>(made, &made->held));
     made->listen(bell_.get());
     auto desk = std::make_unique<dispatcher>(made, with_->stop);
     const std::lock_guard lock(mutex_);
@@ -81,6 +82,8 @@ void station::let_go()
 station::answer station::visit(const errand& what) noexcept
 {
     answer result;
+    const contract::patience_scope patient(with_->means.watch->patience(),
+                                           contract::patience_scope::of::worker);
     try {
         if (what.claim || current()) {
             open();
@@ -126,7 +129,7 @@ station::answer station::claim(const errand& what)
     }
     const auto got = desk_->visit({.room = std::min(what.room, with->source->batch_max()),
                                    .others_run = what.others_run,
-                                   .out_of_patience = what.out_of_patience});
+                                   .suspects_wait_until = what.suspects_wait_until});
     result.claimed = got.claimed;
     result.begun = got.begun;
     result.wants_quiet = got.wants_quiet;
@@ -152,6 +155,12 @@ bool station::has_messages() const
 {
     const auto with = current();
     return with && !with->held.is_empty();
+}
+
+bool station::suspect_runs() const
+{
+    const auto with = current();
+    return with && with->held.suspect_runs();
 }
 
 run_report station::so_far() const

@@ -169,7 +169,9 @@ struct worker::state {
                        .options = options,
                        .who = who,
                        .means = {.threads =
-                                     std::make_shared<runtime::thread_pool>(options->concurrency)},
+                                     std::make_shared<runtime::thread_pool>(options->concurrency),
+                                 .watch = std::make_shared<runtime::deadline_watch>(
+                                     options->grace, runtime::rounds::closing_patience)},
                        .stop = stop},
             .world = provider.environment(),
             .claim_from = claim_from()});

@@ -20,6 +20,16 @@ protected:
         ASSERT_TRUE(wait_until([&] { return where_.is_drained(); })) << where_.log();
     }
 
+    /// A message that was running when its worker died.
+    message_id leave_behind()
+    {
+        const auto dying = where_.start_worker();
+        const auto id = where_.add({"gate", where_.file("nobody opens it")});
+        EXPECT_TRUE(wait_until([&] { return where_.starts_of(dying) == 1; })) << where_.log();
+        where_.kill(dying);
+        return id;
+    }
+
     scene where_{GetParam()};
 };
 
@@ -72,18 +82,30 @@ TEST_P(bad_handlers, one_that_hangs_is_given_up_and_its_message_tried_again)
 }
 
 // Proves: F1, F25
-TEST_P(bad_handlers, one_that_never_ends_does_not_hold_up_what_a_dead_worker_left_behind)
+TEST_P(bad_handlers, one_that_is_given_up_does_not_hold_up_what_a_dead_worker_left_behind)
 {
-    const auto dying = where_.start_worker();
-    const auto left_behind = where_.add({"gate", where_.file("nobody opens it")});
-    ASSERT_TRUE(wait_until([&] { return where_.starts_of(dying) == 1; })) << where_.log();
-    where_.kill(dying);
-
-    where_.add({"deaf", ""});
+    const auto left_behind = leave_behind();
+    const auto id = where_.add({"hang", ""});
     const auto worker = where_.start_worker({"--concurrency", "2", "--grace", "100"});
     ASSERT_TRUE(wait_until([&] { return where_.is_done(left_behind); })) << where_.log();
-    const auto next = where_.add({"ordinary", "x"});
-    EXPECT_TRUE(wait_until([&] { return where_.is_done(next); })) << where_.log();
+    ASSERT_TRUE(wait_until([&] { return where_.is_done(id); })) << where_.log();
+    EXPECT_EQ(where_.look(left_behind).attempts, 2);
+    where_.stop(worker);
+}
+
+// Proves: F1, F25
+TEST_P(bad_handlers, one_that_never_ends_holds_up_nothing_but_what_may_have_killed_a_worker)
+{
+    const auto left_behind = leave_behind();
+    where_.add({"deaf", ""});
+    const auto worker = where_.start_worker({"--concurrency", "2", "--grace", "100"});
+    ASSERT_TRUE(wait_until([&] { return where_.starts_of(worker) == 1; })) << where_.log();
+    ASSERT_TRUE(wait_until([&] { return where_.look(left_behind).errors == 1; })) << where_.log();
+    for (int i = 0; i < 3; ++i) {
+        const auto next = where_.add({"ordinary", "x"});
+        EXPECT_TRUE(wait_until([&] { return where_.is_done(next); })) << where_.log();
+    }
+    EXPECT_EQ(where_.look(left_behind).attempts, 1);
     where_.stop(worker);
 }
 

@@ -14,8 +14,11 @@
 //   failing   fails that often                   throws   throws no std::exception, that often
 //   gate      waits for that file, once          effect   writes a row in the transaction
 //   inside    writes a row, says so by creating that file with ".inside", and waits for it, once
-//   poison    aborts the process                 deaf     never ends
+//   poison    aborts the process after so many   deaf     never ends
+//             milliseconds
 //   hang      never ends, once; it is given up   polite   ends when it is asked to
+//   watchful  creates that file with ".asked" when its time is over, with ".lost" when its lease
+//             is, and ends then
 //
 // With --broken it does what no worker should, so that tests can see it found: `early` acknowledges
 // before it handles, `apart` commits a handler's effect by itself.
@@ -110,13 +113,17 @@ public:
             if (d.attempt() == 1)
                 wait_for_file(d.payload());
         });
-        with.handle("poison", [](const delivery_view&) { std::abort(); });
+        with.handle("poison", [](const delivery_view& d) {
+            rest(milliseconds{std::stoi(d.payload())});
+            std::abort();
+        });
         with.handle("deaf", [](const delivery_view&) { never_end(); });
         with.handle("polite", [](const delivery_view& d) {
             while (!d.stop_token().stop_requested())
                 rest(2ms);
             return retry("asked to stop");
         });
+        with.handle("watchful", &watch_own_time, {.timeout = 300ms});
         with.handle("hang",
                     [](const delivery_view& d) {
                         if (d.attempt() == 1)
@@ -165,6 +172,18 @@ private:
             write_apart(d);
             linger(d);
         });
+    }
+
+    static void watch_own_time(const delivery_view& d)
+    {
+        if (d.attempt() > 1)
+            return;
+        while (!d.stop_token().stop_requested())
+            rest(2ms);
+        std::ofstream(d.payload() + ".asked").put('\n');
+        while (!d.is_lost())
+            rest(2ms);
+        std::ofstream(d.payload() + ".lost").put('\n');
     }
 
     void write(transaction& tx, const std::string& of)

@@ -1,6 +1,7 @@
 // Opening a MariaDB store, and reaching it again after the server was away.
 #include "store/mariadb/backend.hpp"
 
+#include "store/contract/patience.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/mariadb/location.hpp"
 #include "store/mariadb/outlook.hpp"
@@ -17,7 +18,7 @@ constexpr int attempts_max = 6;
 
 std::unique_ptr<connection> connect(const settings& where)
 {
-    auto db = std::make_unique<connection>(where);
+    auto db = connect_patiently(where);
     require_current(*db);
     return db;
 }
@@ -38,13 +39,15 @@ auto until_reached(const environment& world, Work&& work)
         try {
             return work();
         } catch (const error& failure) {
-            if (!may_pass(failure) || attempt == attempts_max)
+            const auto* const whose = contract::patience_scope::current();
+            if (!may_pass(failure) || attempt == attempts_max ||
+                (whose != nullptr && whose->is_over()))
                 throw;
         }
         const auto ceiling = std::chrono::milliseconds{25} * (1 << attempt);
-        world.clock->pause(std::chrono::duration_cast<duration>(
-            std::chrono::duration<double, std::milli>(ceiling) *
-            (0.5 + world.random->fraction() / 2)));
+        contract::rest_patiently(world, std::chrono::duration_cast<duration>(
+                                            std::chrono::duration<double, std::milli>(ceiling) *
+                                            (0.5 + world.random->fraction() / 2)));
     }
 }
 

@@ -1,6 +1,7 @@
 // Connections: how one is made, and what its session must look like before anything is done on it.
 #include "store/mariadb/connection.hpp"
 
+#include "store/contract/patience.hpp"
 #include "store/mariadb/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace posthorn::mariadb {
 namespace {
@@ -57,9 +60,11 @@ connection::connection(const settings& with)
         throw std::bad_alloc();
     try {
         open(with);
+        socket_ = fcntl(static_cast<int>(mysql_get_socket(db_)), F_DUPFD_CLOEXEC, 0);
         set_up(with);
     } catch (...) {
         mysql_close(db_);
+        close_socket();
         throw;
     }
 }
@@ -77,6 +82,13 @@ connection::~connection()
     prepared_.clear(); // before the connection that they belong to
     if (owned_)
         mysql_close(db_);
+    close_socket();
+}
+
+void connection::close_socket() const noexcept
+{
+    if (socket_ >= 0)
+        close(socket_);
 }
 
 void connection::open(const settings& with)
@@ -145,12 +157,14 @@ query connection::use(const contract::named_statement& which)
 {
     auto& prepared = prepared_[static_cast<std::size_t>(which.index)];
     if (!prepared || !prepared->usable())
-        prepared = std::make_unique<prepared_statement>(db_, with_prefix(which.text), which.name);
+        prepared =
+            std::make_unique<prepared_statement>(db_, socket_, with_prefix(which.text), which.name);
     return query{*prepared, which};
 }
 
 void connection::execute(const std::string& sql, std::string_view during)
 {
+    const contract::socket_wait interruptible(socket_);
     if (mysql_real_query(db_, sql.data(), static_cast<unsigned long>(sql.size())) != 0)
         throw_error(complaint_of(db_), during);
     if (auto* rows = mysql_store_result(db_); rows != nullptr)
@@ -159,6 +173,7 @@ void connection::execute(const std::string& sql, std::string_view during)
 
 std::optional<std::string> connection::ask(const std::string& sql, std::string_view during)
 {
+    const contract::socket_wait interruptible(socket_);
     if (mysql_real_query(db_, sql.data(), static_cast<unsigned long>(sql.size())) != 0)
         throw_error(complaint_of(db_), during);
     const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> rows(mysql_store_result(db_),
@@ -189,8 +204,10 @@ std::string connection::with_prefix(std::string_view text) const
 // does nothing. The client library does not read it from the answer to a ping.
 bool connection::in_transaction() const
 {
-    if (mysql_errno(db_) != 0)
+    if (mysql_errno(db_) != 0) {
+        const contract::socket_wait interruptible(socket_);
         mysql_query(db_, "DO 0");
+    }
     return (db_->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (db_->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
 }
@@ -216,6 +233,12 @@ std::size_t connection::statement_bytes_max()
 std::string json_list(std::span<const std::int64_t> numbers)
 {
     return fmt::format("[{}]", fmt::join(numbers, ","));
+}
+
+std::unique_ptr<connection> connect_patiently(const settings& with)
+{
+    return contract::open_patiently<connection>(
+        [with] { return std::make_unique<connection>(with); });
 }
 
 } // namespace posthorn::mariadb

@@ -39,7 +39,8 @@ struct complaint {
 /// A statement as the server keeps it, with buffers for the rows it gives.
 class prepared_statement {
 public:
-    prepared_statement(MYSQL* db, const std::string& text, std::string_view name);
+    /// `socket`: see `connection::socket`.
+    prepared_statement(MYSQL* db, int socket, const std::string& text, std::string_view name);
     prepared_statement(const prepared_statement&) = delete;
     prepared_statement& operator=(const prepared_statement&) = delete;
     ~prepared_statement();
@@ -60,6 +61,7 @@ private:
     };
 
     MYSQL_STMT* handle_;
+    int socket_;
     std::vector<column> columns_;
     std::vector<MYSQL_BIND> results_;
     bool usable_ = true;
@@ -185,6 +187,10 @@ public:
 
     [[nodiscard]] MYSQL* handle() const noexcept { return db_; }
 
+    /// What ends a call that waits for the server when it is shut down; less than 0: nothing does.
+    /// It is a number of our own for the client library's socket, which that closes when it likes.
+    [[nodiscard]] int socket() const noexcept { return socket_; }
+
     /// Whether what is executed now can be rolled back. After an error, which may have ended the
     /// transaction and does not say so, the server is asked.
     [[nodiscard]] bool in_transaction() const;
@@ -199,14 +205,19 @@ public:
 private:
     void open(const settings& with);
     void set_up(const settings& with);
+    void close_socket() const noexcept;
 
     MYSQL* db_ = nullptr;
     bool owned_;
+    int socket_ = -1;
     std::string prefix_;
     posthorn::environment world_;
     std::vector<std::unique_ptr<prepared_statement>> prepared_;
     std::optional<std::size_t> packet_bytes_max_;
 };
+
+/// A connection of one's own; a worker that ends does not wait for it.
+[[nodiscard]] std::unique_ptr<connection> connect_patiently(const settings& with);
 
 /// A caller's transaction may have an old view of the database; ours look anew each time.
 enum class view { newest, may_be_old };

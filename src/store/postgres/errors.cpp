@@ -119,7 +119,8 @@ meaning choose(PGconn* db, std::string_view native, std::string_view during)
 
 } // namespace
 
-void throw_error(PGconn* db, const PGresult* failed, std::string_view during, commit_sent commit)
+void throw_error(PGconn* db, const PGresult* failed, std::string_view during, commit_sent commit,
+                 std::string_view instead)
 {
     const char* state = failed == nullptr ? nullptr : PQresultErrorField(failed, PG_DIAG_SQLSTATE);
     const std::string_view native = state == nullptr ? "" : state;
@@ -128,7 +129,9 @@ void throw_error(PGconn* db, const PGresult* failed, std::string_view during, co
     const bool in_doubt = (broken && commit == commit_sent::yes) || native == "40003";
     const char* said =
         failed == nullptr ? nullptr : PQresultErrorField(failed, PG_DIAG_MESSAGE_PRIMARY);
-    const auto words = said != nullptr ? std::string(said) : first_line(PQerrorMessage(db));
+    const auto words = !instead.empty()  ? std::string(instead)
+                       : said != nullptr ? std::string(said)
+                                         : first_line(PQerrorMessage(db));
     throw error(in_doubt ? error_code::connection_lost : found.code,
                 fmt::format("PostgreSQL: {}{} ({}){}{}", words,
                             native.empty() ? "" : fmt::format(" [{}]", native), during,

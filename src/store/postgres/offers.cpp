@@ -145,7 +145,7 @@ std::vector<contract::handed_batch> offers::take(connection& db, const std::vect
     if (!terms_)
         return result;
     end_doubts(db);
-    const auto asked_at = world_.clock->monotonic();
+    const auto asked_at = world_.clock->since_boot();
     const auto found = ask(db, held);
     must_ask_ = false;
     told_.clear();

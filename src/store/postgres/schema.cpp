@@ -101,7 +101,7 @@ migration_report bring_up_to_date(connection& db, const location& where, const e
         report.version_after = found_version(db, where);
         db.execute("COMMIT", "commit");
     } catch (...) {
-        PQclear(PQexec(db.handle(), "ROLLBACK"));
+        db.roll_back_quietly();
         throw;
     }
     return report;
