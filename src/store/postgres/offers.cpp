@@ -15,6 +15,9 @@ namespace {
 // "for SESSION FENCE OFFER"
 constexpr std::string_view note_start = "for ";
 
+// More than any sleeper has offered: with so many, it asks for all that its owner holds.
+constexpr std::size_t told_max = 1'000;
+
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts)
 {
     return {texts.begin(), texts.end()};
@@ -107,10 +110,13 @@ bool offers::hear(std::string_view said, int session)
     if (!is_about_one(said))
         return false;
     said.remove_prefix(note_start.size());
-    if (cut_number(said) == session) {
+    // Every role can say this. Which offers have been taken, only the table tells.
+    if (cut_number(said) != session)
+        return true;
+    if (told_.size() < told_max)
         told_.push_back(fence{cut_number(said)});
-        open_.erase(cut_number(said));
-    }
+    else
+        must_ask_ = true;
     return true;
 }
 
@@ -126,17 +132,28 @@ void offers::lose() noexcept
 rows offers::ask(connection& db, const std::vector<fence>& held) const
 {
     const auto known = numbers(held);
+    const std::vector<std::int64_t> open(open_.begin(), open_.end());
     arguments with;
     if (must_ask_) {
         with.set_text(sql::unheard_of::owner, terms_->owner)
+            .set(sql::unheard_of::offers, std::span<const std::int64_t>(open))
             .set(sql::unheard_of::known, std::span<const std::int64_t>(known));
         return db.run(sql::unheard_of::text, with);
     }
     auto told = numbers(told_);
     std::erase_if(told, [&](auto each) { return std::ranges::find(known, each) != known.end(); });
     with.set_text(sql::handed_over::owner, terms_->owner)
+        .set(sql::handed_over::offers, std::span<const std::int64_t>(open))
         .set(sql::handed_over::fences, std::span<const std::int64_t>(told));
     return db.run(sql::handed_over::text, with);
+}
+
+// Those that are not in the table any more have been taken.
+void offers::keep_open(std::string_view ids)
+{
+    open_.clear();
+    while (!ids.empty())
+        open_.insert(cut_number(ids));
 }
 
 std::vector<contract::handed_batch> offers::take(connection& db, const std::vector<fence>& held)
@@ -149,6 +166,8 @@ std::vector<contract::handed_batch> offers::take(connection& db, const std::vect
     const auto found = ask(db, held);
     must_ask_ = false;
     told_.clear();
+    if (!found.empty())
+        keep_open(found.text(0, 11));
     for (int row = 0; row < found.size(); ++row) {
         auto next = read_handed_batch(found, row, terms_->lease);
         // By the database's clock it has been held for so long already.

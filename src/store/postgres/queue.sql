@@ -15,7 +15,7 @@ EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) 
 -- ones have ended, what is not there will never come.
 SELECT {{has_arrivals}}, {{has_ripe}}, {{has_late}},
        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {p}message_seq),
-       CASE WHEN :seen_before::bigint > 0 AND pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint
+       CASE WHEN :seen_before::bigint > 0 AND pg_catalog.pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint
             THEN coalesce((SELECT m.seq - 1 FROM {p}message m
                             WHERE m.seq > :low::bigint AND m.seq <= :seen_to::bigint AND m.state = 0 AND m.place = 0
                             ORDER BY m.seq LIMIT 1), :seen_to::bigint)
@@ -25,8 +25,8 @@ SELECT {{has_arrivals}}, {{has_ripe}}, {{has_late}},
 
 -- name: own_transaction
 -- NULL while it has written nothing, unless it is to draw an id in any case.
-SELECT CASE WHEN :draw::boolean THEN pg_current_xact_id()
-            ELSE pg_current_xact_id_if_assigned() END::text::bigint
+SELECT CASE WHEN :draw::boolean THEN pg_catalog.pg_current_xact_id()
+            ELSE pg_catalog.pg_current_xact_id_if_assigned() END::text::bigint
 
 -- name: read_mark
 SELECT low FROM {p}mark
@@ -46,7 +46,7 @@ UPDATE {p}message SET place = 1
 -- (With a plain = the server may take the order of numbers for as good, and walk past all other topics.)
 UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
  WHERE seq = ANY (ARRAY (SELECT aside.seq
-                           FROM (SELECT DISTINCT topic FROM unnest(:topics::text[]) AS u (topic)) t,
+                           FROM (SELECT DISTINCT topic FROM pg_catalog.unnest(:topics::text[]) AS u (topic)) t,
                                 LATERAL (SELECT m.seq FROM {p}message m
                                           WHERE m.place >= 7 AND m.topic >= t.topic AND m.topic <= t.topic
                                             AND (m.expires_at = 0 OR m.expires_at > (SELECT {p}clock(:now::bigint)))
@@ -63,11 +63,11 @@ locked AS MATERIALIZED (
        AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 batch AS MATERIALIZED (
-    SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM locked LIMIT 1) any_locked),
+    SELECT pg_catalog.nextval('{p}fence_seq') AS fence FROM (SELECT FROM locked LIMIT 1) any_locked),
 noted AS (
     INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
     SELECT b.fence, :owner::text, c.now, c.now + :lease::bigint, l.open, l.plain_from, l.plain_to, '{}'
-      FROM batch b, clock c, (SELECT count(*) AS open, min(seq) AS plain_from, max(seq) AS plain_to FROM locked) l)
+      FROM batch b, clock c, (SELECT pg_catalog.count(*) AS open, pg_catalog.min(seq) AS plain_from, pg_catalog.max(seq) AS plain_to FROM locked) l)
 UPDATE {p}message m
    SET fence = (SELECT fence FROM batch), started_at = (SELECT now FROM clock), attempts = 1, state = 3,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
@@ -90,18 +90,18 @@ plain AS MATERIALIZED (
      WHERE (SELECT yes FROM free) AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 picked AS MATERIALIZED (
-    SELECT seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
+    SELECT seq, place, pg_catalog.row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
       FROM (SELECT * FROM due UNION ALL SELECT * FROM plain) both_kinds
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint),
 batch AS MATERIALIZED (
-    SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM picked LIMIT 1) any_picked),
+    SELECT pg_catalog.nextval('{p}fence_seq') AS fence FROM (SELECT FROM picked LIMIT 1) any_picked),
 noted AS (
     INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
     SELECT b.fence, :owner::text, c.now, c.now + :lease::bigint, p.open, p.plain_from, p.plain_to, p.others
       FROM batch b, clock c,
-           (SELECT count(*) AS open, coalesce(min(seq) FILTER (WHERE place = 0), 0) AS plain_from,
-                   coalesce(max(seq) FILTER (WHERE place = 0), 0) AS plain_to,
-                   coalesce(array_agg(seq) FILTER (WHERE place <> 0), '{}') AS others
+           (SELECT pg_catalog.count(*) AS open, coalesce(pg_catalog.min(seq) FILTER (WHERE place = 0), 0) AS plain_from,
+                   coalesce(pg_catalog.max(seq) FILTER (WHERE place = 0), 0) AS plain_to,
+                   coalesce(pg_catalog.array_agg(seq) FILTER (WHERE place <> 0), '{}') AS others
               FROM picked) p)
 UPDATE {p}message m
    SET fence = b.fence,
@@ -110,7 +110,7 @@ UPDATE {p}message m
        state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
        place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
-  FROM unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
+  FROM pg_catalog.unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
  WHERE m.seq = p.seq
 RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.ordering_key, m.correlation_id,
           m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
@@ -134,7 +134,7 @@ UPDATE {p}message SET state = 3, attempts = attempts + 1, started_at = (SELECT {
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint AND state = 2
 
 -- fragment: count_and_close
-n AS MATERIALIZED (SELECT count(*) AS settled FROM settled),
+n AS MATERIALIZED (SELECT pg_catalog.count(*) AS settled FROM settled),
 closed AS (
     DELETE FROM {p}batch t USING b, n WHERE t.fence = b.fence AND b.open <= n.settled),
 shrunk AS (
@@ -146,7 +146,7 @@ shrunk AS (
 -- First how many; then which, unless all of them.
 SELECT settled FROM n
  UNION ALL
-SELECT seq FROM settled WHERE (SELECT settled FROM n) < cardinality(:seqs::bigint[])
+SELECT seq FROM settled WHERE (SELECT settled FROM n) < pg_catalog.cardinality(:seqs::bigint[])
 
 -- fragment: own_batch
 -- Nothing is settled while somebody follows the end of one of :unless_followed: then there is more to do before the
@@ -168,7 +168,7 @@ settled AS (
 -- fragment: own_plain_batch
 WITH b AS MATERIALIZED (
     SELECT fence, open FROM {p}batch
-     WHERE fence = :fence::bigint AND owner = :owner::text AND cardinality(others) = 0 FOR UPDATE)
+     WHERE fence = :fence::bigint AND owner = :owner::text AND pg_catalog.cardinality(others) = 0 FOR UPDATE)
 
 -- name: settle_plain
 -- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind.

@@ -78,4 +78,32 @@ TEST_F(postgres_native_handle, a_reading_transaction_only_reads)
     EXPECT_FALSE(insert(db));
 }
 
+// Proves: OUT-01
+TEST_F(postgres_native_handle, names_are_looked_for_where_the_application_wants_it)
+{
+    auto ours = open_with("&pool=1&options=-csearch_path%3D" + schema_ + "_app");
+    const auto insert_in = [&](transaction& tx) {
+        return run(postgres::native_handle(tx), "INSERT INTO orders VALUES (1)");
+    };
+    const auto send_and_insert = [&](bool keep) {
+        auto tx = ours.begin();
+        enqueue(tx, {"order.placed", "1"});
+        EXPECT_TRUE(insert_in(tx)) << "after a statement of Posthorn's";
+        EXPECT_TRUE(insert_in(tx));
+        if (keep)
+            tx.commit();
+        else
+            tx.rollback();
+    };
+    send_and_insert(false);
+    send_and_insert(true);
+    for (int time = 0; time < 2; ++time) {
+        auto tx = ours.begin();
+        EXPECT_TRUE(insert_in(tx)) << "first of all";
+        tx.commit();
+    }
+    send_and_insert(true);
+    EXPECT_EQ(orders(), 6);
+}
+
 } // namespace posthorn::test

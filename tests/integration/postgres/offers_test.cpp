@@ -181,6 +181,8 @@ TEST_F(postgres_offers, who_may_do_nothing_but_enqueue_can_use_them_for_nothing_
     const scratch_role guest(*admin_);
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + guest.name());
     admin_->begin();
+    admin_->execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema_ + " TO " + guest.name() +
+                    "; REVOKE ALL ON FUNCTION " + schema_ + ".hand_over() FROM " + guest.name());
     admin_->execute("SET LOCAL ROLE " + guest.name());
     admin_->execute("SELECT " + schema_ + ".hand_over_at_commit(n) FROM generate_series(1, 99) n");
     admin_->execute("RESET ROLE");
@@ -245,6 +247,31 @@ TEST_F(postgres_offers, what_has_changed_before_the_commit_is_not_handed_over)
     expect_not_started(member.id);
     EXPECT_TRUE(bell_->wait(enough)) << "both have rung";
     EXPECT_EQ(offers(), 1);
+}
+
+// Every role may notify. What it says costs a look, and no offer.
+// Proves: OUT-20
+TEST_F(postgres_offers, a_notification_that_another_role_has_forged_costs_no_offer)
+{
+    const scratch_role guest(*admin_);
+    offer(2);
+    const auto session = admin_->text("SELECT min(session) FROM " + schema_ + ".offer");
+    const auto first = admin_->count("SELECT min(id) FROM " + schema_ + ".offer");
+    const auto fence = admin_->count("SELECT nextval('" + schema_ + ".fence_seq')");
+    admin_->execute("SET ROLE " + guest.name());
+    for (auto offer = first; offer < first + 2; ++offer)
+        for (auto next = fence - 1; next < fence + 3; ++next)
+            admin_->execute("NOTIFY \"" + schema_ + ".bell\", 'for " + session + " " +
+                            std::to_string(next) + " " + std::to_string(offer) + "'");
+    admin_->execute("RESET ROLE");
+    (void)bell_->wait(enough);
+    EXPECT_TRUE(handed().empty());
+    const auto sent = enqueue(store_, {"orders", ""});
+    EXPECT_FALSE(bell_->wait(enough));
+    EXPECT_EQ(take_one().messages.deliveries.front().receipt.id, sent.id);
+    EXPECT_EQ(offers(), 1);
+    bell_->withdraw();
+    EXPECT_EQ(offers(), 0) << "it knows of the one that is left, and takes it back";
 }
 
 // An offer that is younger than the transaction's view, or was taken since, would make it fail.
@@ -372,6 +399,7 @@ TEST_F(postgres_offers, a_role_without_rights_on_them_still_sleeps_and_wakes)
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + guest.name() +
                     "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema_ + " TO " + guest.name() +
                     "; GRANT ALL ON ALL SEQUENCES IN SCHEMA " + schema_ + " TO " + guest.name() +
+                    "; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema_ + " TO " + guest.name() +
                     "; REVOKE ALL ON " + schema_ + ".offer FROM " + guest.name());
     bell_->disarm();
     auto store = postgres::open(url_as(guest.name()), {.environment = system_});
