@@ -38,7 +38,7 @@ public:
     postgres::queue& queue() override
     {
         auto& own = checked();
-        front.reset(own.loan::db.run(sql::read_mark::text).integer(0, 0));
+        read_mark(own.loan::db, front);
         return own.session_base::queue();
     }
     contract::message_reader& reader() override { return checked().session_base::reader(); }

@@ -126,4 +126,10 @@ void conversation::rollback()
     gave_callers_path_ = false;
 }
 
+void conversation::start_over()
+{
+    rollback();
+    begin_pending_ = why_ != purpose::lent;
+}
+
 } // namespace posthorn::postgres

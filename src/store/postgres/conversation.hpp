@@ -37,6 +37,9 @@ public:
     /// schema are looked for where the role wants it.
     void begin_for_caller();
 
+    /// Gives the transaction up; what is said next begins anew.
+    void start_over();
+
     void commit();
     void rollback();
 

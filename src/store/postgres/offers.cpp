@@ -41,6 +41,13 @@ std::int64_t cut_number(std::string_view& from)
     return failed == std::errc{} ? result : 0;
 }
 
+void register_worker(connection& db, const contract::place_offer& terms)
+{
+    arguments worker;
+    worker.set_text(sql::know_worker::worker, terms.worker);
+    db.run(sql::know_worker::text, worker);
+}
+
 // Returns how many were there.
 std::size_t delete_offers(connection& db, const std::set<std::int64_t>& which)
 {
@@ -61,9 +68,8 @@ bool offers::begin(connection& db, const contract::place_offer& terms)
         may_offer_ = db.run(sql::may_offer::text).yes(0, 0);
     if (!*may_offer_)
         return false;
-    arguments worker;
-    worker.set_text(sql::know_worker::worker, terms.worker);
-    db.run_all({{sql::forget_offers::text, {}}, {sql::know_worker::text, worker}});
+    db.run(sql::forget_offers::text);
+    register_worker(db, terms);
     // It fails while somebody looks whether we have it: a moment.
     return begun_ = db.run(sql::begin_offering::text).yes(0, 0);
 }
@@ -81,7 +87,11 @@ void offers::make(connection& db, const contract::place_offer& terms, std::size_
         .set(statement::topics, views_of(terms.topics))
         .set(statement::prefixes, views_of(terms.prefixes))
         .set(statement::places, static_cast<std::int64_t>(places - open_.size()));
-    const auto made = db.run(statement::text, with);
+    auto made = db.run(statement::text, with);
+    if (made.empty()) { // the row of the worker has gone
+        register_worker(db, terms);
+        made = db.run(statement::text, with);
+    }
     for (int row = 0; row < made.size(); ++row)
         open_.insert(made.integer(row, 0));
 }
@@ -163,6 +173,7 @@ std::vector<contract::handed_batch> offers::take(connection& db, const std::vect
         return result;
     end_doubts(db);
     const auto asked_at = world_.clock->monotonic();
+    const auto tables = front_.tables();
     const auto found = ask(db, held);
     must_ask_ = false;
     told_.clear();
@@ -173,7 +184,7 @@ std::vector<contract::handed_batch> offers::take(connection& db, const std::vect
         // By the database's clock it has been held for so long already.
         const auto age = std::max(found.time(row, 10) - next.claimed_at, duration::zero());
         const auto number = next.deliveries.front().receipt.position;
-        front_.claimed(number, number, 1);
+        front_.claimed(number, number, 1, tables);
         result.push_back({.messages = std::move(next), .since = asked_at - age});
     }
     return result;

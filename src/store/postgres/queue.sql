@@ -9,6 +9,10 @@ EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:n
 -- fragment: has_late
 EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) AND expires_at <= (SELECT {p}clock(:now::bigint)))
 
+-- fragment: tables
+-- Tells these tables from those that had their names before, also if only their rows were written anew.
+coalesce((SELECT (s.tableoid::bigint << 32) | s.xmin::text::bigint FROM {p}schema s ORDER BY s.version LIMIT 1), 0)
+
 -- name: look
 -- What has to be done before a claim can choose; the newest number given out; and where the search may begin from now
 -- on: everything up to :seen_to was given out before the transaction :seen_before began to write, so once all earlier
@@ -20,8 +24,9 @@ SELECT {{has_arrivals}}, {{has_ripe}}, {{has_late}},
                             WHERE m.seq > :low::bigint AND m.seq <= :seen_to::bigint AND m.state = 0 AND m.place = 0
                             ORDER BY m.seq LIMIT 1), :seen_to::bigint)
             ELSE :low::bigint END,
-       CASE WHEN :seen_before::bigint > 0 THEN pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint END
-  FROM (SELECT pg_current_snapshot() AS running) s
+       CASE WHEN :seen_before::bigint > 0 THEN pg_catalog.pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint END,
+       {{tables}}, (SELECT low FROM {p}mark)
+  FROM (SELECT pg_catalog.pg_current_snapshot() AS running) s
 
 -- name: own_transaction
 -- NULL while it has written nothing, unless it is to draw an id in any case.
@@ -29,10 +34,13 @@ SELECT CASE WHEN :draw::boolean THEN pg_catalog.pg_current_xact_id()
             ELSE pg_catalog.pg_current_xact_id_if_assigned() END::text::bigint
 
 -- name: read_mark
-SELECT low FROM {p}mark
+SELECT low, {{tables}} FROM {p}mark
 
 -- name: raise_mark
-UPDATE {p}mark SET low = :low::bigint WHERE low < :low::bigint
+-- Only in the tables that the number is of: others may have taken their place.
+WITH raised AS (
+    UPDATE {p}mark SET low = :low::bigint WHERE low < :low::bigint AND {{tables}} = :tables::bigint)
+SELECT {{tables}}, low FROM {p}mark
 
 -- name: ripen
 -- Messages whose time has come become due.

@@ -115,7 +115,7 @@ aside (topic, place) AS (
 SELECT 0::bigint, '',
        (s.instant <= c.now OR (:arrivals::boolean AND {{has_arrivals}})
         OR EXISTS (SELECT FROM {p}message WHERE place = 1 AND due_at <= c.now)
-        OR EXISTS (SELECT FROM {p}message WHERE seq > greatest(:low::bigint, (SELECT low FROM {p}mark)) AND state = 0 AND place = 0))::integer::bigint,
+        OR EXISTS (SELECT FROM {p}message WHERE seq > greatest(CASE WHEN {{tables}} = :tables::bigint THEN :low::bigint END, (SELECT low FROM {p}mark)) AND state = 0 AND place = 0))::integer::bigint,
        least(s.instant - c.now, CASE WHEN NOT :arrivals::boolean THEN 100000 END)
   FROM soonest s, clock c
  UNION ALL
