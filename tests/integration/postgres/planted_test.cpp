@@ -238,7 +238,7 @@ TEST_F(postgres_planted, code_is_never_run_by_workers_migrations_or_the_sql_cont
     app.run("COMMIT");
     expect_uncalled("a transaction of the application");
     app.run("SELECT posthorn.enqueue('a'), posthorn.enqueue('b', '{\"a\": 1}'), "
-            "posthorn.enqueue('c', '{}', headers => '{\"a\": \"b\"}', dedup_key => 'd'), "
+            "posthorn.enqueue('c', '{}'::jsonb, headers => '{\"a\": \"b\"}', dedup_key => 'd'), "
             "posthorn.enqueue('d', '\\x00'::bytea, ordering_key => 'k', delay_ms => 5, "
             "expires_after_ms => 10, id => gen_random_uuid())");
     expect_uncalled("the SQL contract");

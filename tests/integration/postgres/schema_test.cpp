@@ -154,7 +154,8 @@ TEST_F(postgres_schema_versions, roles_may_do_after_a_migration_what_they_could_
     outbox queue(store);
     EXPECT_THAT(claimed_topics(queue, {.limit = 1}), ElementsAre("urgent"));
     run("SET ROLE " + app.name());
-    run("SELECT {p}enqueue('text', 'x')");
+    run("SELECT {p}enqueue('text', 'x'), {p}enqueue('json', '{}'::jsonb), "
+        "{p}enqueue('json', '{}'::json)");
     EXPECT_THROW(run("SELECT {p}clock(NULL)"), error);
     run("RESET ROLE");
 }

@@ -119,7 +119,7 @@ BEGIN
 END
 $body$;
 
--- The same for those who have text.
+-- The same for those who have text or JSON. Text that has no type yet is text.
 CREATE OR REPLACE FUNCTION {p}enqueue(
     topic            text,
     payload          text,
@@ -140,7 +140,50 @@ $body$
                       dedup_window_ms, correlation_id, causation_id, headers, id, ring)
 $body$;
 
--- What PUBLIC may call by default, only those may who enqueue or work. Who has rights on the messages goes on.
+CREATE FUNCTION {p}enqueue(
+    topic            text,
+    payload          json,
+    ordering_key     text    DEFAULT NULL,
+    priority         integer DEFAULT 0,
+    delay_ms         bigint  DEFAULT 0,
+    expires_after_ms bigint  DEFAULT NULL,
+    dedup_key        text    DEFAULT NULL,
+    dedup_window_ms  bigint  DEFAULT 86400000,
+    correlation_id   text    DEFAULT NULL,
+    causation_id     text    DEFAULT NULL,
+    headers          jsonb   DEFAULT NULL,
+    id               uuid    DEFAULT NULL,
+    ring             boolean DEFAULT true
+) RETURNS uuid LANGUAGE sql VOLATILE AS
+$body$
+    SELECT {p}enqueue(topic, pg_catalog.convert_to(payload::pg_catalog.text, 'UTF8'), ordering_key, priority, delay_ms, expires_after_ms, dedup_key,
+                      dedup_window_ms, correlation_id, causation_id, headers, id, ring)
+$body$;
+
+CREATE FUNCTION {p}enqueue(
+    topic            text,
+    payload          jsonb,
+    ordering_key     text    DEFAULT NULL,
+    priority         integer DEFAULT 0,
+    delay_ms         bigint  DEFAULT 0,
+    expires_after_ms bigint  DEFAULT NULL,
+    dedup_key        text    DEFAULT NULL,
+    dedup_window_ms  bigint  DEFAULT 86400000,
+    correlation_id   text    DEFAULT NULL,
+    causation_id     text    DEFAULT NULL,
+    headers          jsonb   DEFAULT NULL,
+    id               uuid    DEFAULT NULL,
+    ring             boolean DEFAULT true
+) RETURNS uuid LANGUAGE sql VOLATILE AS
+$body$
+    SELECT {p}enqueue(topic, pg_catalog.convert_to(payload::pg_catalog.text, 'UTF8'), ordering_key, priority, delay_ms, expires_after_ms, dedup_key,
+                      dedup_window_ms, correlation_id, causation_id, headers, id, ring)
+$body$;
+
+-- What PUBLIC may call by default, only those may who enqueue or work. Who has rights on the messages goes on; who may
+-- enqueue text by SQL may enqueue JSON.
+REVOKE ALL ON FUNCTION {p}enqueue(text, json, text, integer, bigint, bigint, text, bigint, text, text, jsonb, uuid, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {p}enqueue(text, jsonb, text, integer, bigint, bigint, text, bigint, text, text, jsonb, uuid, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION {p}clock(bigint), {p}next_number(), {p}numbered_id(text, bigint), {p}ring(), {p}ring_for(bigint),
                        {p}offers(integer), {p}hand_over_at_commit(bigint) FROM PUBLIC;
 DO $$
@@ -154,6 +197,15 @@ BEGIN
         whom := CASE WHEN each.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(each.grantee)) END;
         EXECUTE 'GRANT EXECUTE ON FUNCTION {p}clock(bigint), {p}next_number(), {p}numbered_id(text, bigint), {p}ring(), '
              || '{p}ring_for(bigint), {p}offers(integer), {p}hand_over_at_commit(bigint) TO ' || whom;
+    END LOOP;
+    FOR each IN SELECT a.grantee, a.is_grantable FROM pg_proc p, aclexplode(p.proacl) a
+                 WHERE p.oid = '{p}enqueue(text,text,text,integer,bigint,bigint,text,bigint,text,text,jsonb,uuid,boolean)'::regprocedure
+                   AND a.privilege_type = 'EXECUTE' AND a.grantee <> p.proowner
+    LOOP
+        whom := CASE WHEN each.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(each.grantee)) END
+             || CASE WHEN each.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END;
+        EXECUTE 'GRANT EXECUTE ON FUNCTION {p}enqueue(text, json, text, integer, bigint, bigint, text, bigint, text, text, jsonb, uuid, boolean), '
+             || '{p}enqueue(text, jsonb, text, integer, bigint, bigint, text, bigint, text, text, jsonb, uuid, boolean) TO ' || whom;
     END LOOP;
 END
 $$;
