@@ -82,6 +82,10 @@ UPDATE {p}message m
  WHERE m.ctid = ANY (ARRAY (SELECT tid FROM locked))
 RETURNING m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers, m.fence, m.started_at
 
+-- fragment: countable_attempts
+-- A row that was written by hand may have a number that cannot be counted up or down. No claim must fail for it.
+greatest(least(m.attempts, 2147483646), 0)
+
 -- name: claim
 -- Rows are locked before the fence is drawn, so that the fences of a message only grow. They are found again by their
 -- numbers: a row that somebody changed since this statement began is locked in its newest form, which its place in the
@@ -114,7 +118,7 @@ noted AS (
 UPDATE {p}message m
    SET fence = b.fence,
        started_at = CASE WHEN p.ordinal <= :start::bigint THEN c.now ELSE m.started_at END,
-       attempts = m.attempts + CASE WHEN p.ordinal <= :start::bigint THEN 1 ELSE 0 END,
+       attempts = {{countable_attempts}} + CASE WHEN p.ordinal <= :start::bigint THEN 1 ELSE 0 END,
        state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
        place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
@@ -138,7 +142,7 @@ SELECT seq, state, expires_at <> 0 AND expires_at <= (SELECT {p}clock(:now::bigi
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint
 
 -- name: start
-UPDATE {p}message SET state = 3, attempts = attempts + 1, started_at = (SELECT {p}clock(:now::bigint))
+UPDATE {p}message m SET state = 3, attempts = {{countable_attempts}} + 1, started_at = (SELECT {p}clock(:now::bigint))
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint AND state = 2
 
 -- fragment: count_and_close
@@ -220,8 +224,8 @@ settled AS (
                         WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
            due_at = coalesce(c.now + w.delay, m.due_at),
            finished_at = CASE WHEN w.state = 0 THEN 0 ELSE c.now END,
-           attempts = m.attempts - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
-           errors = m.errors + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
+           attempts = {{countable_attempts}} - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
+           errors = least(m.errors, 2147483646) + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
            failed_at = CASE WHEN w.error IS NULL THEN m.failed_at ELSE c.now END,
            last_error = coalesce(w.error, m.last_error)
       FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[], :unharmed::bigint[])
