@@ -52,7 +52,7 @@ backend::backend(location where, const store_options& options,
     try {
         if (shared_) {
             require_current(*first, where_);
-            frontier_.reset(first->run(sql::read_mark::text).integer(0, 0));
+            read_mark(*first, frontier_);
         }
     } catch (...) {
         leave_clean(connections(), first);
@@ -71,7 +71,7 @@ pool::turn backend::take()
     try {
         if (const auto opened = shared_->opened();
             seen_opened_.exchange(opened) != opened && opened_)
-            frontier_.reset(turn->run(sql::read_mark::text).integer(0, 0));
+            read_mark(*turn, frontier_);
     } catch (...) {
         seen_opened_ = 0;
         leave_clean(connections(), turn);
@@ -87,7 +87,7 @@ std::unique_ptr<connection> backend::connect()
         try {
             auto db = connect_patiently(where_);
             require_current(*db, where_);
-            frontier_.reset(db->run(sql::read_mark::text).integer(0, 0));
+            read_mark(*db, frontier_);
             return db;
         } catch (const error& failure) {
             // What was never reached is more likely misspelt than restarting.

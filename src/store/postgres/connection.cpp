@@ -24,12 +24,15 @@ bool succeeded(const PGresult* result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY;
 }
 
-// Everything our own sessions want. Reading whole tables, or sorting all that waits in order to
+// Everything our own sessions want. Where another role may create operators and functions, the
+// server must not choose among them: names are its own, or carry a schema.
+// Reading whole tables, or sorting all that waits in order to
 // take the first hundred, is what PostgreSQL falls back to when its statistics are old, and on
 // these tables it is never right. So one plan fits all arguments, and is not made again each time.
 std::string session_settings(const location& where)
 {
-    return fmt::format("SET lock_timeout = {}; SET statement_timeout = {}; "
+    return fmt::format("SET search_path = pg_catalog, pg_temp; "
+                       "SET lock_timeout = {}; SET statement_timeout = {}; "
                        "SET default_transaction_isolation = 'read committed'; "
                        "SET enable_seqscan = off; SET enable_hashjoin = off; "
                        "SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off; "

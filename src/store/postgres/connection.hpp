@@ -118,7 +118,11 @@ public:
         return local_settings_ ? &*local_settings_ : nullptr;
     }
 
-    std::optional<std::string> known_worker; ///< whose name this session has written, for good
+    std::optional<std::string> known_worker; ///< whose name this session has written
+
+    /// Whether names without a schema are looked for where the role wants it; else nowhere but in
+    /// the server's own catalog, so that nothing there can be mistaken for it.
+    bool has_callers_path = false;
 
 private:
     [[nodiscard]] std::string name_of(const contract::named_statement& which) const;

@@ -90,7 +90,7 @@ UPDATE {p}message SET place = 5 WHERE seq = :seq::bigint AND fence = :fence::big
 
 -- name: list_among_others
 -- The row is written even if nothing in it changes: a settlement with an older view of the database must notice.
-UPDATE {p}batch SET others = CASE WHEN :seq::bigint = ANY (others) THEN others ELSE others || :seq::bigint END
+UPDATE {p}batch SET others = CASE WHEN :seq::bigint = ANY (others) THEN others ELSE pg_catalog.array_append(others, :seq::bigint) END
  WHERE fence = :fence::bigint
 
 -- name: hold_dead

@@ -256,7 +256,9 @@ arguments outlook_arguments(const frontier& front, const environment& world)
     arguments with;
     set_now(with, sql::outlook::now, world);
     // What an application holds at the moment is nothing to do at once: it is looked at again soon.
-    with.set(sql::outlook::low, front.low())
+    const auto tables = front.tables(); // first: a position of others does no harm
+    with.set(sql::outlook::tables, tables)
+        .set(sql::outlook::low, front.low())
         .set_flag(sql::outlook::arrivals, !front.leaves_chores(world.clock->monotonic()));
     return with;
 }

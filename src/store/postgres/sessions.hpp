@@ -63,7 +63,7 @@ public:
     /// The connection, with the transaction begun on it.
     [[nodiscard]] virtual PGconn* native()
     {
-        talk_.begin();
+        talk_.begin_for_caller();
         return talk_.db().handle();
     }
 
