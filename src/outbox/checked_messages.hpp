@@ -9,6 +9,7 @@
 #include "store/contract/session.hpp"
 #include <posthorn/correlation.hpp>
 #include <posthorn/environment.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/message.hpp>
 
 #include <algorithm>
@@ -45,7 +46,9 @@ public:
         const auto& how = each.how;
         const auto copied = without_number(each);
         const auto& values = copied ? *copied : how.headers;
-        core::check_message(each.what, how, values, bounds_);
+        const bool is_inbound = each.own != nullptr && each.own->contains(inbox_source_header);
+        core::check_message(each.what, how, values, bounds_,
+                            is_inbound ? core::enqueued_by::inbox : core::enqueued_by::application);
         core::check_start_window(how, now_);
         headers_json = json_of(values, each.own);
         contract::new_message result{.id = how.id,
