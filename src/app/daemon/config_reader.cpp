@@ -48,8 +48,7 @@ void read_daemon(section& root, daemon_settings& into)
     into.in_flight = static_cast<std::size_t>(from->whole("in_flight", 1, 100'000).value_or(500));
     into.grace = from->time("grace").value_or(into.grace);
     into.lease = from->time("lease", 1s, 24h).value_or(into.lease);
-    into.attempts = static_cast<int>(from->whole("attempts", 1, 1'000'000).value_or(10));
-    into.backoff = from->time("backoff", 1ms).value_or(into.backoff);
+    into.failures = read_failures_of_daemon(*from);
     static const std::array<std::string, 2> forms{"text", "json"};
     if (from->one_of("log", forms) == "json")
         into.log = log_form::json;
@@ -181,6 +180,7 @@ void read_handlers(section& root, configuration& into, route_book& routes)
         result.concurrency =
             static_cast<std::size_t>(from.whole("concurrency", 1, 1'000).value_or(0));
         result.timeout = from.time("timeout", 1ms);
+        result.failures = read_failures(from);
         from.finish();
         into.handlers.push_back(std::move(result));
     }
@@ -222,7 +222,7 @@ void check_schedule(section& from, const schedule_settings& which)
         from.check("name", [&] { core::check_job_name(which.name); });
     from.check("headers", [&] { core::check_message(any, {.headers = job.headers}, limits{}); });
     from.check("key", [&] { core::check_key("the key", job.ordering_key); });
-    from.check("topic", [&] { core::check_topic(job.run.topic); });
+    from.check("topic", [&] { core::check_own_topic(job.run.topic); });
     if (from.is_clean())
         from.check("name", [&] { core::check_job(which.name, job, {}); });
 }
@@ -387,6 +387,7 @@ configuration read_configuration(const std::string& file)
     read_daemon(root, result.daemon);
     read_metrics(root, result.metrics);
     read_stores(root, result);
+    read_topics(root, result);
     read_transports(root, result);
     read_relays(root, result, routes);
     read_handlers(root, result, routes);

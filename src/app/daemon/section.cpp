@@ -184,6 +184,23 @@ std::optional<std::int64_t> section::whole(std::string_view name, std::int64_t l
     return found->whole;
 }
 
+std::optional<double> section::fraction(std::string_view name)
+{
+    const auto* found = ask_any(name);
+    if (found == nullptr)
+        return std::nullopt;
+    const bool is_whole = found->is == value::kind::whole;
+    const auto number = is_whole ? static_cast<double>(found->whole) : found->real;
+    if ((is_whole || found->is == value::kind::real) && number >= 0 && number <= 1)
+        return number;
+    noted_->refuse(found->at, key(name),
+                   is_whole || found->is == value::kind::real
+                       ? std::string("should be a number from 0 to 1, such as 0.5")
+                       : fmt::format("is {}; it should be a number from 0 to 1, such as 0.5",
+                                     in_words(found->is)));
+    return std::nullopt;
+}
+
 std::optional<duration> section::time(std::string_view name, duration least, duration most)
 {
     const auto* found = ask(name, value::kind::text,
@@ -356,7 +373,11 @@ std::optional<secret_url> section::url(std::string_view name)
 
 std::optional<section> section::table(std::string_view name)
 {
-    const auto* found = ask(name, value::kind::table, fmt::format("a table: [{}]", key(name)));
+    // A table inside of [[name]] has no heading that people would guess.
+    const bool is_listed = path_.find('[') != std::string::npos;
+    const auto* found = ask(name, value::kind::table,
+                            is_listed ? fmt::format("a table: {} = {{ … }}", name)
+                                      : fmt::format("a table: [{}]", key(name)));
     return found == nullptr ? std::nullopt : std::optional(section(*found, key(name), *noted_));
 }
 

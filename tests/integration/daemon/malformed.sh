@@ -28,7 +28,7 @@ for file in *.toml; do
     # It is not run either.
     expect 2 serve --config "$file"
 done
-((files >= 115)) || fail "only $files files were looked at"
+((files >= 120)) || fail "only $files files were looked at"
 
 # What would be right is said where it can be guessed.
 expect 2 serve --config unknown_key.toml
@@ -51,6 +51,19 @@ expect 2 serve --config duplicate_key.toml
 err_has "'name'"
 expect 2 serve --config daemon_listen_public.toml
 err_has 'listen_public = true'
+
+expect 2 serve --config retry_rules.toml
+err_has "retry.rule: is 'exponentail'; it should be one of exponential, persistent; did you mean 'exponential'?"
+err_has 'retry.then_every: belongs to the rule persistent'
+err_has 'retry.jitter: should be a number from 0 to 1'
+err_has "did you mean 'blocks'?"
+expect 2 serve --config retry_twice.toml
+err_has 'daemon.backoff: cannot stand beside retry: write it there, as first'
+expect 2 serve --config schedule_topic_of_inbox.toml
+err_has 'is reserved for messages from outside'
+
+expect 2 serve --config relay_unroutable.toml
+err_has 'relays[0].retry: is a string; it should be a table: retry = { … }'
 
 expect 2 serve --config "$scratch/none.toml"
 err_has 'none.toml: cannot be read: No such file or directory'
