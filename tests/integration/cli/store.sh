@@ -14,6 +14,11 @@ out_is '{"version_before":7,"version_after":7,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
 out_is '{"version_before":0,"version_after":7,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules","0007_utf8"]}'
 expect 2 init sqlite::memory:
+expect 1 init "sqlite:$scratch/none/deep/store.db"
+err_has "there is no folder '$scratch/none/deep'; make it first, as with mkdir -p"
+touch "$scratch/plain"
+expect 1 init "sqlite:$scratch/plain/store.db"
+err_has "'$scratch/plain' is not a folder"
 
 # What --print writes makes the same store, and printing touches nothing.
 expect 0 migrate "sqlite:$scratch/printed.db" --print
@@ -56,7 +61,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 6'
+out_matches 'ok +schema version: 7'
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'
