@@ -28,7 +28,7 @@ for file in *.toml; do
     # It is not run either.
     expect 2 serve --config "$file"
 done
-((files >= 121)) || fail "only $files files were looked at"
+((files >= 123)) || fail "only $files files were looked at"
 
 # What would be right is said where it can be guessed.
 expect 2 serve --config unknown_key.toml
