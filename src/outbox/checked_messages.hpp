@@ -9,6 +9,7 @@
 #include "store/contract/session.hpp"
 #include <posthorn/correlation.hpp>
 #include <posthorn/environment.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/message.hpp>
 
 #include <algorithm>
@@ -65,7 +66,9 @@ public:
 private:
     void check(const to_check& each, const headers& values) const
     {
-        core::check_message(each.what, each.how, values, bounds_);
+        const bool is_inbound = each.own != nullptr && each.own->contains(inbox_source_header);
+        core::check_message(each.what, each.how, values, bounds_,
+                            is_inbound ? core::enqueued_by::inbox : core::enqueued_by::application);
         core::check_start_window(each.how, now_);
     }
 

@@ -185,16 +185,17 @@ batch outbox::claim(const owner& who, const claim_options& how)
     }
 }
 
-// A row that cannot be read can never be handled: it ends as dead, and the rest of its batch goes
-// on. Returns: whether there was one and all of them are dead now.
+// A row that cannot be read can never be handled, and one that only claims to come from outside
+// must not be: it ends as dead, and the rest of its batch goes on. Returns: whether there was one
+// and all of them are dead now.
 bool outbox::set_unreadable_aside(const owner& who, batch& claimed)
 {
     std::vector<settlement> unreadable;
     std::erase_if(claimed.deliveries, [&](const delivery& each) {
-        auto why = core::why_unreadable(each.headers);
+        auto why = core::why_not_handled(each.topic, each.headers);
         if (why.empty())
             return false;
-        unreadable.push_back({each.receipt, posthorn::fail("cannot be read: " + std::move(why))});
+        unreadable.push_back({each.receipt, posthorn::fail(std::move(why))});
         return true;
     });
     if (unreadable.empty())

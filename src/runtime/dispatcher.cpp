@@ -2,6 +2,7 @@
 #include "runtime/dispatcher.hpp"
 
 #include "core/settlement.hpp"
+#include "core/validation.hpp"
 #include "runtime/invocation.hpp"
 #include "runtime/patience.hpp"
 #include <posthorn/error.hpp>
@@ -387,6 +388,11 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
 bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
 {
     const auto& topic = which->message.topic;
+    // A claim has looked already; what was handed over comes from the enqueue itself.
+    if (auto why = core::why_not_handled(topic, which->message.headers); !why.empty()) {
+        with_->held.returned(which, fail(std::move(why)));
+        return false;
+    }
     which->to = with_->table->find(topic);
     if (which->to == nullptr) {
         warn_once(topic);

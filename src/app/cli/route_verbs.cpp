@@ -145,13 +145,16 @@ exit_status relay(const relay_request& what, output& to)
     const auto [opener, secrets] =
         read_route(what.to, what.settings, "--to", &daemon::read_transport);
     const relay_options rules{.destination = std::string_view(what.destination),
-                              .key = std::string_view(what.key)};
+                              .key = std::string_view(what.key),
+                              .unroutable = what.dead_if_unroutable ? when_unroutable::fail
+                                                                    : when_unroutable::retry};
     const stop_on_signals signals;
     const auto screen = std::make_shared<console>(to);
     const auto world = world_with(screen, secrets);
-    worker relaying(
-        provider_of(what.which, world),
-        {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen, secrets)});
+    worker relaying(provider_of(what.which, world), {.concurrency = what.in_flight,
+                                                     .grace = what.grace,
+                                                     .outbox = outbox_for(what.failures),
+                                                     .on = failures_to(screen, secrets)});
     const auto target = opener(world, {});
     for (const auto& each : what.patterns)
         relaying.handle(each, relay_to(target, rules));

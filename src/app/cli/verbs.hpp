@@ -3,6 +3,7 @@
 
 #include "app/cli/output.hpp"
 #include "app/cli/store_list.hpp"
+#include "app/failure_settings.hpp"
 #include <posthorn/idempotency.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
@@ -104,8 +105,7 @@ struct work_request {
     duration lease = std::chrono::seconds{30};
     duration grace = std::chrono::seconds{30};
     std::optional<duration> timeout;
-    int attempts = 10;
-    duration backoff = std::chrono::seconds{2};
+    failure_settings failures = {};
     bool until_empty = false;
     std::size_t limit = SIZE_MAX;
     bool verbose = false;

@@ -120,17 +120,13 @@ worker make_worker(const std::shared_ptr<workplace>& place)
         if (level >= log_level::warning)
             place->screen.log(printable(line));
     };
-    const worker_options options{
-        .name = what.name,
-        .concurrency = what.concurrency,
-        .lease = what.lease,
-        .grace = what.grace,
-        .outbox = {.retries = {.fallback =
-                                   exponential_retry{.first = what.backoff,
-                                                     .cap = std::max(what.backoff, duration{60s}),
-                                                     .attempts_max = what.attempts}}},
-        .defaults = {.timeout = what.timeout},
-        .on = told_to(place)};
+    const worker_options options{.name = what.name,
+                                 .concurrency = what.concurrency,
+                                 .lease = what.lease,
+                                 .grace = what.grace,
+                                 .outbox = outbox_for(what.failures),
+                                 .defaults = {.timeout = what.timeout},
+                                 .on = told_to(place)};
     auto result = what.which.is_one_store()
                       ? worker(open(what.which.urls.front(), {.environment = world}), options)
                       : worker(many_stores(what, world), options);

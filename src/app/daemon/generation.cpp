@@ -68,6 +68,23 @@ std::size_t share_of_a_store(const configuration& what)
                : relayed_at_once(what) + std::max<std::size_t>(commands_at_once(what) / 2, 1);
 }
 
+outbox_options outbox_of(const configuration& what)
+{
+    const auto& for_all = what.daemon.failures;
+    outbox_options result{.retries = {.fallback = policy_of(for_all)},
+                          .on_dead = for_all.on_dead.value_or(dead_key::blocks)};
+    for (const auto& each : what.topics) {
+        const auto rules = rules_of(each.failures);
+        for (const auto& pattern : each.on) {
+            if (rules.retry)
+                result.retries.by_topic.emplace(pattern, *rules.retry);
+            if (rules.on_dead)
+                result.on_dead_by_topic.emplace(pattern, *rules.on_dead);
+        }
+    }
+    return result;
+}
+
 } // namespace
 
 generation::generation(configuration what, surroundings around, const generation* before)
@@ -208,18 +225,14 @@ void generation::make_worker()
     const auto& how = what_.daemon;
     worker_ = std::make_unique<worker>(
         provider_,
-        worker_options{
-            .name = how.name,
-            .concurrency = concurrency_of(what_),
-            .lease = how.lease,
-            .grace = how.grace,
-            .payload_bytes_max =
-                worker_options{}.payload_bytes_max + what_.relays.size() * relay_bytes_max,
-            .outbox = {.retries = {.fallback = exponential_retry{.first = how.backoff,
-                                                                 .cap = std::max(how.backoff,
-                                                                                 duration{60s}),
-                                                                 .attempts_max = how.attempts}}},
-            .on = hooks()},
+        worker_options{.name = how.name,
+                       .concurrency = concurrency_of(what_),
+                       .lease = how.lease,
+                       .grace = how.grace,
+                       .payload_bytes_max = worker_options{}.payload_bytes_max +
+                                            what_.relays.size() * relay_bytes_max,
+                       .outbox = outbox_of(what_),
+                       .on = hooks()},
         serving_options{.concurrency_per_store = share_of_a_store(what_)});
     add_commands();
     add_relays();
@@ -247,9 +260,10 @@ void generation::add_commands()
                             {"because", end.put_off_because}});
             return end.said;
         };
-        worker_->handle(
-            each.on, run,
-            handler_options{.timeout = each.timeout, .concurrency = at_once(each, what_)});
+        worker_->handle(each.on, run,
+                        handler_options{.timeout = each.timeout,
+                                        .concurrency = at_once(each, what_),
+                                        .failures = rules_of(each.failures)});
     }
 }
 
@@ -258,7 +272,8 @@ void generation::add_relays()
     for (const auto& each : what_.relays)
         worker_->handle(each.on, relay_to(transports_.at(each.to), each.how),
                         handler_options{.concurrency = what_.daemon.in_flight,
-                                        .payload_bytes_max = relay_bytes_max});
+                                        .payload_bytes_max = relay_bytes_max,
+                                        .failures = rules_of(each.failures)});
 }
 
 void generation::start()

@@ -19,6 +19,11 @@ out_is "{\"version_before\":$latest,\"version_after\":$latest,\"applied\":[]}"
 expect 0 init "sqlite:$scratch/second.db" --json
 out_is "{\"version_before\":0,\"version_after\":$latest,\"applied\":[${all%,}]}"
 expect 2 init sqlite::memory:
+expect 1 init "sqlite:$scratch/none/deep/store.db"
+err_has "there is no folder '$scratch/none/deep'; make it first, as with mkdir -p"
+touch "$scratch/plain"
+expect 1 init "sqlite:$scratch/plain/store.db"
+err_has "'$scratch/plain' is not a folder"
 
 # What --print writes makes the same store, and printing touches nothing.
 expect 0 migrate "sqlite:$scratch/printed.db" --print

@@ -64,6 +64,41 @@ expect 0 work "$url" --attempts 2 --backoff 1ms --limit 2 --on t -- sh -c 'exit 
 expect 0 work "$url" --until-empty --json --on t -- true
 out_matches '^\{"ended":"empty","done":0,"retrying":0,"dead":0,"released":0,"parked":0,"lost":0,"left_running":0\}$'
 
+# Rules: how many attempts, how long between them, and what a dead message does to its key.
+wait_of() { # seconds until the message is due, whole
+    expect 0 message "$url" "$id" --json
+    echo $(($(date -u -d "$(json_value due_at)" +%s) - $(date -u -d "$(json_value created_at)" +%s)))
+}
+# fails OPTIONS…: the next attempt fails.
+fails() { expect 0 work "$url" --limit 1 "$@" --jitter 0 --on rules -- false; }
+enqueue --topic rules --payload x
+fails --retry persistent --attempts 1 --then-every 30d
+(($(wait_of) >= 30 * 86400)) || fail "the first failure is one of all alike"
+expect 0 cancel "$url" "$id"
+enqueue --topic rules --payload x
+fails --backoff 3h --backoff-max 4h
+(($(wait_of) >= 3 * 3600 && $(wait_of) < 4 * 3600)) || fail "it should wait for three hours"
+expect 0 cancel "$url" "$id"
+for rule in blocks skips; do
+    enqueue --topic rules --payload x --key "$rule"
+    fails --attempts 1 --on-dead "$rule"
+done
+expect 0 dead keys "$url"
+out_has blocks
+out_lacks skips
+expect 2 work "$url" --retry persistent --backoff-max 1h --on t -- true
+err_has '--backoff-max: belongs to the rule exponential'
+expect 2 work "$url" --retry exponential --then-every 1h --on t -- true
+err_has '--then-every: belongs to the rule persistent'
+expect 2 work "$url" --retry never --on t -- true
+err_has "'never' is no rule: there are exponential, which gives up, and persistent"
+expect 2 work "$url" --jitter 2 --on t -- true
+err_has 'a number from 0 to 1'
+expect 2 work "$url" --on-dead stops --on t -- true
+err_has "'stops' is unknown; a dead message blocks or skips its key"
+expect 2 relay "$url" --on t --to nats://localhost --retry persistent --backoff-max 1h
+err_has '--backoff-max: belongs to the rule exponential'
+
 # What a command is told.
 unset POSTHORN_HEADER_OLD || true
 export POSTHORN_HEADER_OLD=stale

@@ -47,6 +47,22 @@ TEST_F(postgres_offers, a_worker_that_sleeps_handles_what_it_is_handed)
     EXPECT_EQ(offers(), 0) << "it leaves none behind";
 }
 
+// Proves: OUT-20, INB-01
+TEST_F(postgres_offers, a_message_that_only_claims_to_come_from_outside_is_handled_by_nobody)
+{
+    bell_->disarm();
+    std::atomic<int> handled = 0;
+    worker sleepy(store_, {.look_at_least_every = 60s});
+    sleepy.handle("*", [&](const delivery_view&) { ++handled; });
+    std::stop_source over;
+    std::jthread running([&] { sleepy.run(over.get_token()); });
+    wait_until([&] { return offers() > 0; });
+    admin_->execute(sql("'inbox:payments.paid'"));
+    wait_until([&] { return count_messages(store_).dead == 1; });
+    EXPECT_EQ(handled, 0);
+    over.request_stop();
+}
+
 // Proves: I21, F27
 TEST_F(postgres_offers, a_worker_that_stops_gives_back_what_it_is_handed)
 {
