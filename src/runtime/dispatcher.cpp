@@ -42,14 +42,11 @@ constexpr int quiet_claims_max = 32;
 constexpr int tries_of_one_pass = 3;
 
 // How long everything else waits, the first time, for the handlers beside a suspect message to end.
-// If they take longer the worker goes on, and the suspect waits; then all wait twice as long. So
-// handlers of any length end at last, and one that never does holds up no more than the suspects.
+// If they take longer the worker goes on, and the suspect waits; then all wait twice as long.
 constexpr std::chrono::seconds quiet_patience_first{5};
 constexpr std::chrono::hours quiet_patience_max{24};
-constexpr int loud_times = 3; ///< as long as was waited
-
-// A suspect that must wait comes back after this long, at most.
-constexpr duration suspect_pause_max = 5s;
+constexpr int loud_times = 3;              ///< as long as was waited
+constexpr duration suspect_pause_max = 5s; ///< then one that must wait comes back
 
 // What no waiting will cure.
 bool is_fatal(const std::exception& why)
@@ -260,6 +257,10 @@ std::size_t dispatcher::room_now(turn& now)
 // long; what is to begin waits for a suspect that runs, however long that takes.
 std::size_t dispatcher::room_for_one(turn& now)
 {
+    if (now.quiet > 0) { // what was handed over and cannot begin would lose its lease meanwhile
+        bell_->withdraw();
+        (void)take_what_was_handed(now);
+    }
     if (with_->held.wait_until_quiet(1s)) {
         now.noisy_since.reset();
         now.quiet_patience = quiet_patience_first;
@@ -268,8 +269,7 @@ std::size_t dispatcher::room_for_one(turn& now)
     if (now.quiet == 0 || with_->held.suspect_runs())
         return 0;
     const auto time = std::chrono::steady_clock::now();
-    if (!now.noisy_since)
-        now.noisy_since = time;
+    now.noisy_since = now.noisy_since.value_or(time);
     if (time - *now.noisy_since >= now.quiet_patience) {
         now.noisy_since.reset();
         now.quiet = 0;

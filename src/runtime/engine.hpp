@@ -81,6 +81,9 @@ struct engine {
     /// Something was put aside that another worker may want.
     std::atomic<bool> for_others = false;
 
+    /// A handler got no connection for its transaction, and the log knows.
+    mutable std::atomic<bool> told_of_busy = false;
+
 private:
     [[nodiscard]] held_listener watched(held_listener tell) const
     {

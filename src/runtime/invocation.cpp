@@ -58,6 +58,11 @@ transaction begin(const engine& with)
     } catch (const error& failure) {
         if (failure.code() == error_code::serialization)
             throw;
+        const auto& log = with.source->environment().log;
+        if (failure.code() == error_code::busy && log && !with.told_of_busy.exchange(true))
+            log(log_level::warning,
+                fmt::format("a handler in a transaction cannot begin, will try again: {}",
+                            failure.what()));
         throw not_done{postpone(without_store_pause)};
     }
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace posthorn::torture {
 namespace {
@@ -107,6 +108,30 @@ TEST_P(bad_handlers, one_that_never_ends_holds_up_nothing_but_what_may_have_kill
     }
     EXPECT_EQ(where_.look(left_behind).attempts, 1);
     where_.stop(worker);
+}
+
+// More handlers at once than the pool has connections, each for longer than a lease; on SQLite,
+// where they take turns, all of them together. Proves: I5, I6, OUT-19
+TEST_P(bad_handlers, that_hold_transactions_keep_no_lease_from_being_renewed)
+{
+    constexpr std::size_t count = 16;
+    const bool take_turns = GetParam().name.starts_with("sqlite");
+    std::vector<message_id> ids;
+    for (std::size_t i = 0; i < count; ++i)
+        ids.push_back(where_.add({"holding", take_turns ? "300" : "3000"}));
+    // A second worker takes over what is not renewed; on SQLite the first one would do so itself.
+    std::vector<std::string> workers;
+    for (int i = 0; i < (take_turns ? 1 : 2); ++i)
+        workers.push_back(where_.start_worker({"--concurrency", "10", "--lease", "1200"}));
+    wait_until_drained();
+    std::size_t starts = 0;
+    for (const auto& each : workers)
+        starts += where_.starts_of(each);
+    where_.stop_all();
+    EXPECT_EQ(starts, count) << where_.log();
+    for (const auto id : ids)
+        EXPECT_EQ(where_.look(id).attempts, 1) << where_.log();
+    EXPECT_THAT(where_.wrong_effects(), IsEmpty()) << where_.log();
 }
 
 INSTANTIATE_TEST_SUITE_P(stores, bad_handlers, ::testing::ValuesIn(kinds_for_processes()),

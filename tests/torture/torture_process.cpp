@@ -13,6 +13,7 @@
 //   ordinary  is done at once                    slow     takes that many milliseconds
 //   failing   fails that often                   throws   throws no std::exception, that often
 //   gate      waits for that file, once          effect   writes a row in the transaction
+//   holding   the same, and keeps the transaction open for so many milliseconds
 //   inside    writes a row, says so by creating that file with ".inside", and waits for it, once
 //   poison    aborts the process after so many   deaf     never ends
 //             milliseconds
@@ -154,6 +155,10 @@ private:
     {
         with.handle("effect",
                     [this](transactional_delivery<>& d) { write(d.tx(), to_string(d.id())); });
+        with.handle("holding", [this](transactional_delivery<>& d) {
+            write(d.tx(), to_string(d.id()));
+            rest(milliseconds{std::stoi(d.payload())});
+        });
         with.handle("inside", [this](transactional_delivery<>& d) {
             write(d.tx(), to_string(d.id()));
             linger(d);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -117,6 +118,18 @@ private:
         return workers_waiting_ == 0 && in_use_ + kept < size_;
     }
 
+    [[nodiscard]] std::string what_is_missing(time now) const
+    {
+        std::string text =
+            "other transactions of this process hold the store for too long; a thread that has one "
+            "open must use it instead of opening a second one";
+        if (const auto kept = kept_for_worker(size_); kept > 0 && now < worker_until_)
+            text += "; of pool=" + std::to_string(size_) + " connections " + std::to_string(kept) +
+                    " are kept for the worker: raise pool= to " + std::to_string(kept) +
+                    " more than transactions are open at once";
+        return text;
+    }
+
     void wait_for_place(std::unique_lock<std::mutex>& lock, bool first, time now)
     {
         const auto* const whose = patience_scope::current();
@@ -135,10 +148,7 @@ private:
         if (whose != nullptr)
             whose->require();
         if (!has_place(first, now))
-            throw error(error_code::busy,
-                        "other transactions of this process hold the store for too long; a thread "
-                        "that has one open must use it instead of opening a second one",
-                        {.retryable = true});
+            throw error(error_code::busy, what_is_missing(now), {.retryable = true});
     }
 
     void give_back(std::unique_ptr<Connection> db)
