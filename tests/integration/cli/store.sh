@@ -4,15 +4,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
 expect 0 init "$url"
-out_has 'created the tables, version 8'
+out_has 'created the tables, version 9'
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":8,"version_after":8,"applied":[]}'
+out_is '{"version_before":9,"version_after":9,"applied":[]}'
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":8,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules","0007_utf8","0008_join_traces"]}'
+out_is '{"version_before":0,"version_after":9,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules","0007_utf8","0008_join_traces","0009_remote_joins"]}'
 expect 2 init sqlite::memory:
 
 # What --print writes makes the same store, and printing touches nothing.
@@ -56,7 +56,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 6'
+out_matches 'ok +schema version: 9'
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'
