@@ -10,6 +10,7 @@
 // transaction. See docs/guides/joins.md.
 #pragma once
 
+#include <posthorn/delivery.hpp>
 #include <posthorn/id.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/store.hpp>
@@ -17,8 +18,11 @@
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
 
+#include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +31,8 @@
 #include <vector>
 
 namespace posthorn {
+
+class delivery_view;
 
 enum class join_state {
     pending,   ///< waits for its members
@@ -134,6 +140,23 @@ attach_answer attach(store& where, join_id to, message_id which);
 std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const message_id> which);
 std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which);
 
+/// A join in another store. The name is that by which workers know the store; see `join_reports`.
+struct remote_join {
+    std::string store; ///< 1 to 255 bytes
+    join_id join;
+
+    friend auto operator<=>(const remote_join&, const remote_join&) = default;
+};
+
+/// Makes a message of this store a member of a join in another one. What becomes of the message is
+/// reported there by messages of the topic `join_report_topic`: one now, by which the join learns
+/// of its member, and one when it ends or comes back, in the transaction that does it.
+/// Returns: `counted` if it had ended, which is then reported at once.
+/// Throws: `error` with `not_found` for an unknown message. Whether there is such a join, and room
+/// in it, is found out by the report: it becomes a dead letter if not.
+attach_answer attach(transaction& tx, const remote_join& to, message_id which);
+attach_answer attach(store& where, const remote_join& to, message_id which);
+
 /// No further members will come: the join expects those it has, or `expected` in all. Also lowers
 /// the number of a join that waits for members nobody will attach. False: the join has ended.
 /// Throws: `error` with `constraint` if it has more members than that.
@@ -157,7 +180,7 @@ report_answer report_step_failed(transaction& tx, join_id of, message_id member)
 report_answer report_step_failed(store& where, join_id of, message_id member);
 
 struct cancel_join_options {
-    /// Also cancels the members that have not started.
+    /// Also cancels the members that have not started; those in other stores go on.
     bool members = false;
 };
 
@@ -167,7 +190,8 @@ bool cancel_join(transaction& tx, join_id which, const cancel_join_options& how 
 bool cancel_join(store& where, join_id which, const cancel_join_options& how = {});
 
 /// Gives a failed join another chance, without a deadline. Dead members are redriven. Failed
-/// members count as their messages stand now, also those that were redriven singly before. The
+/// members count as their messages stand now, also those that were redriven singly before; members
+/// in other stores as they were reported last, so redrive those there first. The
 /// join's continuation is then enqueued once more; at once if nothing is left to wait for.
 /// Returns: how many members have another chance or have completed meanwhile; 0, and nothing has
 /// changed, if the join has not failed or no member can change its end.
@@ -215,6 +239,49 @@ struct join_filter {
 [[nodiscard]] std::vector<join_member> list_join_members(store& where, join_id of,
                                                          std::int64_t after_position = 0,
                                                          std::size_t limit = 1'000);
+
+/// A member of a join whose message is in another store.
+struct remote_member {
+    message_id id;
+    std::string store; ///< as the worker there calls it; empty: it has no name
+    member_state state = member_state::pending;
+    member_state reported = member_state::pending; ///< as its store said last
+};
+
+/// One page of a join's members in other stores, in the order of their ids.
+[[nodiscard]] std::vector<remote_member> list_remote_members(store& where, join_id of,
+                                                             message_id after = {},
+                                                             std::size_t limit = 1'000);
+
+/// The topic of messages that report to joins in other stores. Workers with many stores handle it
+/// if the store of the join is one of theirs; see `join_reports` for all others.
+inline constexpr std::string_view join_report_topic = "join.report";
+
+struct join_report_options {
+    /// By what name the store of the members is known; else the worker's own name for it.
+    std::string own_name = {};
+
+    /// How long a report waits before it is tried again. While the join's store is away, or not
+    /// known, this costs no attempt.
+    duration pause = std::chrono::seconds{1};
+};
+
+/// A handler that takes reports to their joins:
+///
+///     worker.handle(ph::join_report_topic, ph::join_reports(stores));
+///
+/// A report counts once, however often it arrives. One that can never count is a dead letter: its
+/// join does not exist, or has as many members as it expects.
+/// Threads: safe to use from any.
+class join_reports {
+public:
+    explicit join_reports(store_provider among, join_report_options how = {});
+    outcome operator()(const delivery_view& which) const;
+
+private:
+    struct state;
+    std::shared_ptr<state> state_; ///< shared: copies of a handler know the same stores
+};
 
 /// Joins in many stores: which store a join is in is decided by a key, as for messages.
 /// Threads: safe to use from any.

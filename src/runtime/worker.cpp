@@ -188,7 +188,10 @@ worker::worker(store where, worker_options options)
 }
 worker::worker(store_provider from, worker_options options, serving_options how)
     : state_(std::make_unique<state>(std::move(from), std::move(options), std::move(how)))
-{}
+{
+    state_->table->add_built_in(join_report_topic,
+                                {runtime::any_handler::plain(join_reports(state_->provider))});
+}
 worker::worker(worker&&) noexcept = default;
 worker& worker::operator=(worker&&) noexcept = default;
 worker::~worker() = default;

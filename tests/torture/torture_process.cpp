@@ -63,6 +63,7 @@ struct request {
     std::string effects = {}; ///< the table
     std::string broken = {};
     bool until_empty = false;
+    std::vector<std::string> among = {}; ///< NAME=URL of many stores, instead of the one
 
     unsigned seed = 1; ///< of a producer
     outsider_options outside = {};
@@ -218,6 +219,16 @@ environment talkative()
     return world;
 }
 
+store_provider named_stores(const std::vector<std::string>& list, const environment& world)
+{
+    std::vector<named_store> result;
+    for (const auto& each : list) {
+        const auto split = each.find('=');
+        result.push_back({.name = each.substr(0, split), .url = each.substr(split + 1)});
+    }
+    return stores(std::move(result), {.open = {.environment = world}});
+}
+
 int work(const request& what)
 {
     const stop_on_signals stop; // before there are threads
@@ -240,7 +251,8 @@ int work(const request& what)
     options.around.push_back(story.around());
     if (early)
         options.around.push_back(all.acknowledging_early());
-    worker mine(where, options);
+    auto mine = what.among.empty() ? worker(where, options)
+                                   : worker(named_stores(what.among, world), options);
     all.register_at(mine);
     const auto report = mine.run(stop, {.until_empty = what.until_empty});
     std::fprintf(stderr, "%s: %zu done, %zu left running\n", what.name.c_str(), report.done,
@@ -329,6 +341,7 @@ void describe(CLI::App& app, request& what)
     worker.add_option("--effects", what.effects);
     worker.add_option("--broken", what.broken)->check(CLI::IsMember({"early", "apart"}));
     worker.add_flag("--until-empty", what.until_empty);
+    worker.add_option("--among", what.among);
     auto& producer = *app.add_subcommand("produce", "a producer");
     common(producer);
     producer.add_option("--seed", what.seed);

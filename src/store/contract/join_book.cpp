@@ -113,6 +113,7 @@ void join_book::count(std::span<const ended_message> which)
     if constexpr (!core::forgets_the_inbox)
         tell_inbox(rows, which);
     jobs_.ended(rows, which);
+    report_ends(rows, which);
     std::erase_if(rows, [](const join_row& row) { return !concerns_its_join(row); });
     if (rows.empty())
         return;
@@ -193,6 +194,7 @@ void join_book::came_back(std::span<const std::int64_t> positions)
     if (!from_outside.empty())
         inbox_.follow(from_outside, inbox_state::seen);
     jobs_.came_back(rows);
+    report_comebacks(rows);
     std::erase_if(rows, [&](const join_row& row) { return !has_failed(row); });
     if (rows.empty())
         return;
@@ -359,10 +361,16 @@ report_answer join_book::report(join_id of, message_id member, member_state as)
         for (const auto& row : table_.rows_of({&found->seq, 1}))
             if (row.join == join.position && row.role == join_role::member)
                 mine = row;
-    if (!mine)
+    if (!mine) {
+        if (auto row = remote_.find_remote(join.position, member)) {
+            if (row->state != member_state::pending || join.state != join_state::pending)
+                return row->state == as ? report_answer::known : report_answer::ended;
+            return settle_remote(join, *row, as); // what its store says is kept apart
+        }
         throw error(error_code::not_found,
                     fmt::format("message {} is no member of join {}: attach it first",
                                 to_string(member), to_string(of)));
+    }
     if (core::continues_twice && join.state != join_state::pending)
         continue_after({join}, {});
     if (mine->state == member_state::left || join.state != join_state::pending)
@@ -435,7 +443,11 @@ std::size_t join_book::redrive(join_id which, message_keeper& keeper)
         if (page.size() < page_size)
             break;
     }
-    if (again.empty() && completed.empty())
+    const auto has_a_chance = [](const remote_row& row) {
+        return row.reported != member_state::failed;
+    };
+    if (again.empty() && completed.empty() &&
+        std::ranges::none_of(redrivable_remotes(*seen), has_a_chance))
         return 0;
     auto join = locked(which);
     if (join.state != join_state::failed)
@@ -455,9 +467,20 @@ std::size_t join_book::redrive(join_id which, message_keeper& keeper)
         table_.mark(completed, member_state::completed);
     if (!failed.empty())
         table_.mark(failed, member_state::failed);
+    const auto remotes = redrivable_remotes(join); // again: now they cannot change
+    for (auto row : remotes) {
+        if (row.state == member_state::left && join.expected && join.attached >= *join.expected)
+            continue; // it came too late, and its place is taken
+        join.failed -= row.state == member_state::failed ? 1 : 0;
+        join.attached += row.state == member_state::left ? 1 : 0;
+        row.state = row.reported;
+        count_in(join, row.state);
+        remote_.put_remote(row);
+    }
     by_number joins{{join.position, join}};
     conclude(joins, {});
-    return again.size() + completed.size();
+    return again.size() + completed.size() +
+           static_cast<std::size_t>(std::ranges::count_if(remotes, has_a_chance));
 }
 
 // A dead message is redriven. One that was removed cannot be asked any more.

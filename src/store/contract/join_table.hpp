@@ -22,6 +22,7 @@ enum class join_role : std::int64_t {
     inbox = 3,    ///< of no join: the inbox remembers how it ended; the join's number is 0
     run = 4,      ///< of no join: the run of a job
     tick = 5,     ///< of no join: it waits for a job's next instant
+    remote = 6,   ///< of no join here: its end is reported to joins elsewhere
 };
 
 /// A join's row for one message.

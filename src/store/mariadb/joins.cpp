@@ -296,6 +296,9 @@ std::size_t joins::remove_ended(duration older_than, std::size_t limit)
         removed += static_cast<std::size_t>(gone);
         if (gone == room)
             break;
+        db_.use(sql::delete_remote_members::text)
+            .bind(sql::delete_remote_members::number, number)
+            .run();
         db_.use(sql::delete_join::text).bind(sql::delete_join::number, number).run();
         ++removed;
     }

@@ -110,3 +110,29 @@ DELETE FROM {p}join_member WHERE number = :number LIMIT :limit
 
 -- name: delete_join
 DELETE FROM {p}joins WHERE number = :number
+
+-- name: remember_report
+INSERT IGNORE INTO {p}join_report (seq, store, join_id) VALUES (:seq, :store, :join_id)
+
+-- name: report_addresses
+SELECT r.seq, r.store, r.join_id FROM {{list}} STRAIGHT_JOIN {p}join_report r FORCE INDEX (PRIMARY) ON r.seq = l.seq
+
+-- name: forget_reports
+DELETE r FROM {{list}} STRAIGHT_JOIN {p}join_report r FORCE INDEX (PRIMARY) ON r.seq = l.seq
+
+-- name: follow_remote_no_more
+DELETE m FROM {{list}} STRAIGHT_JOIN {p}join_member m FORCE INDEX (PRIMARY) ON m.number = 0 AND m.role = 6 AND m.seq = l.seq
+
+-- name: find_remote_member
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id = :id LOCK IN SHARE MODE
+
+-- name: put_remote_member
+INSERT INTO {p}join_remote (number, id, store, state, reported, version)
+VALUES (:number, :id, :store, :state, :reported, :version)
+    ON DUPLICATE KEY UPDATE state = :state, reported = :reported, version = :version
+
+-- name: remote_members_of_join
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id > :after ORDER BY id LIMIT :limit
+
+-- name: delete_remote_members
+DELETE FROM {p}join_remote WHERE number = :number

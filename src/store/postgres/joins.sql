@@ -134,3 +134,27 @@ DELETE FROM {p}joins
      WHERE j.ended_at <> 0 AND j.ended_at <= (SELECT {p}clock(:now::bigint)) - :age::bigint
        AND NOT EXISTS (SELECT FROM {p}join_member m WHERE m.number = j.number)
      ORDER BY j.ended_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+
+-- name: remember_report
+INSERT INTO {p}join_report (seq, store, join_id) VALUES (:seq::bigint, :store::text, :join_id::uuid) ON CONFLICT DO NOTHING
+
+-- name: report_addresses
+SELECT seq, store, join_id FROM {p}join_report WHERE seq = ANY (:seqs::bigint[])
+
+-- name: forget_reports
+DELETE FROM {p}join_report WHERE seq = ANY (:seqs::bigint[])
+
+-- name: follow_remote_no_more
+DELETE FROM {p}join_member WHERE number = 0 AND role = 6 AND seq = ANY (:seqs::bigint[])
+
+-- name: find_remote_member
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number::bigint AND id = :id::uuid
+
+-- name: put_remote_member
+INSERT INTO {p}join_remote (number, id, store, state, reported, version)
+VALUES (:number::bigint, :id::uuid, :store::text, :state::bigint, :reported::bigint, :version::bigint)
+    ON CONFLICT (number, id) DO UPDATE SET state = excluded.state, reported = excluded.reported, version = excluded.version
+
+-- name: remote_members_of_join
+SELECT id, store, state, reported, version FROM {p}join_remote
+ WHERE number = :number::bigint AND id > :after::uuid ORDER BY id LIMIT :limit::bigint

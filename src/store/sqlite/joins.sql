@@ -109,3 +109,26 @@ DELETE FROM {p}join_member WHERE (number, role, seq) IN
 
 -- name: delete_join
 DELETE FROM {p}joins WHERE number = :number
+
+-- name: remember_report
+INSERT INTO {p}join_report (seq, store, join_id) VALUES (:seq, :store, :join_id) ON CONFLICT DO NOTHING
+
+-- name: report_addresses
+SELECT seq, store, join_id FROM {p}join_report WHERE seq IN (SELECT value FROM json_each(:list))
+
+-- name: forget_reports
+DELETE FROM {p}join_report WHERE seq IN (SELECT value FROM json_each(:list))
+
+-- name: follow_remote_no_more
+DELETE FROM {p}join_member WHERE number = 0 AND role = 6 AND seq IN (SELECT value FROM json_each(:list))
+
+-- name: find_remote_member
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id = :id
+
+-- name: put_remote_member
+INSERT INTO {p}join_remote (number, id, store, state, reported, version)
+VALUES (:number, :id, :store, :state, :reported, :version)
+    ON CONFLICT (number, id) DO UPDATE SET state = excluded.state, reported = excluded.reported, version = excluded.version
+
+-- name: remote_members_of_join
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id > :after ORDER BY id LIMIT :limit

@@ -48,7 +48,7 @@ TEST_F(postgres_offers, a_worker_that_sleeps_handles_what_it_is_handed)
 }
 
 // Proves: OUT-20, INB-01
-TEST_F(postgres_offers, a_message_that_only_claims_to_come_from_outside_is_handled_by_nobody)
+TEST_F(postgres_offers, a_message_that_only_claims_to_come_from_outside_reaches_no_handler)
 {
     bell_->disarm();
     std::atomic<int> handled = 0;

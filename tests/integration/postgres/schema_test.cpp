@@ -81,12 +81,12 @@ TEST_F(postgres_schema_versions, a_store_of_the_first_version_keeps_what_it_hold
     EXPECT_THROW(open(old_url_), error) << "until it is brought up to date";
     const auto report = migrate(old_url_);
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 13);
+    EXPECT_EQ(report.version_after, 14);
     EXPECT_THAT(report.applied,
                 ElementsAre("0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
                             "0006_schedules", "0007_offers", "0008_places",
                             "0009_guarded_hand_over", "0010_free_workers", "0011_trusted_names",
-                            "0012_at_the_commit", "0013_join_traces"));
+                            "0012_at_the_commit", "0013_join_traces", "0014_remote_joins"));
     EXPECT_THAT(migrate(old_url_).applied, IsEmpty());
 
     auto store = open(old_url_);
