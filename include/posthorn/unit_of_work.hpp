@@ -45,7 +45,8 @@ struct domain_event {
 /// The events that an entity has raised and nobody has saved yet, in their order.
 class domain_events {
 public:
-    /// When it occurred is told by this clock; unless it is given, by the machine's.
+    /// When an event occurred is the moment of its `raise`, told by this clock; unless it is given,
+    /// by the machine's. An entity knows no store, so it is not a store's clock.
     explicit domain_events(std::shared_ptr<const posthorn::clock> clock = {})
         : clock_(std::move(clock))
     {}

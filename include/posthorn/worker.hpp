@@ -54,9 +54,15 @@ struct worker_options {
     std::vector<middleware> around = {}; ///< the first one is the outermost
     lifecycle on = {};
 
-    /// What an exception means; `permanent_failure` fails and all others are tried again unless
-    /// this is given.
+    /// What an exception of a handler means, of coroutine handlers and middleware too. Unless this
+    /// is given `permanent_failure` fails the message, and all others try it again; what this
+    /// throws itself is judged in the same way. It is not asked when it is unknown whether the
+    /// transaction of a handler was committed: then the message is tried again.
     std::function<outcome(const std::exception_ptr&)> classify = {};
+
+    /// Whether the store's log is told of the worker's start and end, and of what becomes of each
+    /// message. False where `on` tells that already; troubles with the store are logged anyway.
+    bool log_activity = true;
 };
 
 struct run_options {

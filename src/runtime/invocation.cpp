@@ -92,7 +92,7 @@ void call_transactional(const std::shared_ptr<engine>& with, const running_ptr& 
     try {
         const auto answer = run_in_transaction(*with, view, handler);
         tell_end(*with, view, *which, said);
-        with->settling.count(which, answer);
+        with->settling.count(which, said, answer);
         with->held.ended_and_settled(which);
         with->news();
         return;

@@ -219,7 +219,8 @@ void generation::make_worker()
                                                                  .cap = std::max(how.backoff,
                                                                                  duration{60s}),
                                                                  .attempts_max = how.attempts}}},
-            .on = hooks()},
+            .on = hooks(),
+            .log_activity = false},
         serving_options{.concurrency_per_store = share_of_a_store(what_)});
     add_commands();
     add_relays();
