@@ -24,7 +24,8 @@ namespace posthorn {
 using middleware =
     std::function<outcome(const delivery_view&, const std::function<outcome()>& next)>;
 
-/// Told what happens to each delivery, on the thread where it happens. Must not throw.
+/// Told what happens to each delivery, on the thread where it happens and in the correlation scope
+/// of its message. Must not throw.
 struct lifecycle {
     std::function<void(const delivery_view&)> starting = {};
     std::function<void(const delivery_view&, const outcome&, duration)> ended = {};

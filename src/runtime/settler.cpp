@@ -2,6 +2,7 @@
 #include "runtime/settler.hpp"
 
 #include "runtime/work_log.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -191,8 +192,12 @@ void settler::count(const running_ptr& of, const outcome& said, settled_as answe
         }
     }
     work_log(with_.source.environment().log, with_.options).settled(*of, said, answer);
-    if (with_.options.on.settled)
-        with_.options.on.settled(delivery_view(of), answer);
+    if (!with_.options.on.settled)
+        return;
+    // What never reached its handler has no scope yet. This thread settles for all messages.
+    const auto scope = of->scope ? correlation_scope::resume(of->scope)
+                                 : correlation_scope::begin_from(correlation_of(of->message));
+    with_.options.on.settled(delivery_view(of), answer);
 }
 
 run_report settler::so_far() const
