@@ -17,8 +17,9 @@ struct polling_options {
 };
 
 /// Gives each store of the worker a turn, and again after `every` on a clock that never jumps, or
-/// later and later while nothing is due; until it is told to stop. A turn that has begun is
-/// finished. Returns: how many messages were handled.
+/// later and later while nothing is due; until it is told to stop, also in the middle of a turn:
+/// nothing more is claimed then, and what runs may end as in `worker::run`.
+/// Returns: how many messages were handled.
 std::size_t poll(worker& which, const stop_request& stop, const polling_options& how = {});
 
 } // namespace posthorn

@@ -172,14 +172,16 @@ public:
     /// unless it is to run `until_empty` and has tried three times.
     run_report run(const stop_request& stop, const run_options& how = {});
 
-    /// One pass, for hosts that call on a timer: handles up to `limit` messages that are due.
+    /// One pass, for hosts that call on a timer: handles up to `limit` messages that are due. A
+    /// stop ends it early, as it ends `run`; the report tells what was done until then.
     /// Throws: what the database said, if it stayed away.
-    run_report process_outbox(std::size_t limit = 1'000);
+    run_report process_outbox(std::size_t limit = 1'000, const stop_request& stop = {});
 
     /// Serves the one store whose turn it is, on this thread: handles up to `batch` messages of it.
-    /// A store that fails is logged, and has no turn for a while. See `poll` in polling.hpp.
+    /// A store that fails is logged, and has no turn for a while. A stop ends it early, as it ends
+    /// `run`. See `poll` in polling.hpp.
     /// Returns: how many were handled.
-    std::size_t run_once(std::size_t batch = 100);
+    std::size_t run_once(std::size_t batch = 100, const stop_request& stop = {});
 
     [[nodiscard]] worker_status status() const;
 

@@ -97,10 +97,7 @@ struct dispatcher::turn {
                (loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience);
     }
 
-    [[nodiscard]] bool stopping() const
-    {
-        return stop.drain.stop_requested() || stop.now.stop_requested();
-    }
+    [[nodiscard]] bool stopping() const { return stop.requested(); }
 };
 
 dispatcher::dispatcher(std::shared_ptr<engine> with, stop_request stop)

@@ -32,7 +32,7 @@ std::size_t poll(worker& which, const stop_request& stop, const polling_options&
     };
     const std::stop_callback on_drain(stop.drain, call);
     const std::stop_callback on_now(stop.now, call);
-    const auto stopping = [&] { return stop.drain.stop_requested() || stop.now.stop_requested(); };
+    const auto stopping = [&] { return stop.requested(); };
     std::size_t handled = 0;
     auto pause = how.every;
     while (!stopping()) {
@@ -41,7 +41,7 @@ std::size_t poll(worker& which, const stop_request& stop, const polling_options&
         try {
             const auto stores = which.stores_known();
             for (std::size_t turn = 0; turn < stores && !stopping(); ++turn)
-                now += which.run_once(how.batch);
+                now += which.run_once(how.batch, stop);
         } catch (const std::exception& failure) {
             if (world.log)
                 world.log(log_level::warning, fmt::format("a turn failed: {}", failure.what()));

@@ -62,8 +62,7 @@ run_report rounds::run(const run_options& how)
 
 bool rounds::stopping() const
 {
-    const auto& stop = with_.worker.stop;
-    return stop.drain.stop_requested() || stop.now.stop_requested();
+    return with_.worker.stop.requested();
 }
 
 bool rounds::nothing_in_hand() const

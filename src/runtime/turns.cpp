@@ -56,8 +56,10 @@ void turns::refresh()
     std::erase_if(breakers_, [&](const auto& each) { return !positions_.contains(each.first); });
 }
 
-std::size_t turns::run_once(std::size_t batch)
+std::size_t turns::run_once(std::size_t batch, const stop_request& stop)
 {
+    if (stop.requested())
+        return 0;
     refresh();
     const auto& world = with_.provider.environment();
     const auto now = world.clock->monotonic();
@@ -78,7 +80,7 @@ std::size_t turns::run_once(std::size_t batch)
     last_ = which.name;
     last_count_ = 0;
     try {
-        last_count_ = serve(which, batch);
+        last_count_ = serve(which, batch, stop);
         breakers_.erase(which.name);
     } catch (const std::exception& failure) {
         auto& open = breakers_[which.name];
@@ -94,13 +96,13 @@ std::size_t turns::run_once(std::size_t batch)
     return last_count_;
 }
 
-std::size_t turns::serve(const named_store& which, std::size_t batch)
+std::size_t turns::serve(const named_store& which, std::size_t batch, const stop_request& stop)
 {
     const store opened{with_.provider.way_to(which).open()};
     const auto with =
         std::make_shared<engine>(with_.claim_from(opened), with_.table, with_.options, with_.who);
     with->store_name = which.name;
-    return dispatcher(with).run({}, {.until_empty = true, .limit = batch}).handled();
+    return dispatcher(with).run(stop, {.until_empty = true, .limit = batch}).handled();
 }
 
 } // namespace posthorn::runtime

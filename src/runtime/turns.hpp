@@ -33,7 +33,7 @@ public:
 
     /// Serves one store; a store that fails is logged and left alone for a while.
     /// Returns: how many of its messages were handled, up to `batch`.
-    std::size_t run_once(std::size_t batch);
+    std::size_t run_once(std::size_t batch, const stop_request& stop);
 
     /// How many stores there are.
     [[nodiscard]] std::size_t size();
@@ -45,7 +45,7 @@ private:
     };
 
     void refresh();
-    std::size_t serve(const named_store& which, std::size_t batch);
+    std::size_t serve(const named_store& which, std::size_t batch, const stop_request& stop);
 
     parts with_;
     bool listed_ = false;

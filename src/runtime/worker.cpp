@@ -205,14 +205,14 @@ run_report worker::run(const stop_request& stop, const run_options& how)
     return state_->source ? state_->run_one(stop, how) : state_->run_many(stop, how);
 }
 
-run_report worker::process_outbox(std::size_t limit)
+run_report worker::process_outbox(std::size_t limit, const stop_request& stop)
 {
-    return run({}, {.until_empty = true, .limit = limit});
+    return run(stop, {.until_empty = true, .limit = limit});
 }
 
-std::size_t worker::run_once(std::size_t batch)
+std::size_t worker::run_once(std::size_t batch, const stop_request& stop)
 {
-    return state_->own_turns().run_once(batch);
+    return state_->own_turns().run_once(batch, stop);
 }
 
 std::size_t worker::stores_known()
