@@ -166,6 +166,7 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
             fatal = std::current_exception();
         }
         now.over = true;
+        oldest_ = now.oldest;
         bell_->disarm();
         (void)take_what_was_handed(now); // and gives it back
         drain(stop);

@@ -9,6 +9,7 @@
 #include <posthorn/worker.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,8 +45,17 @@ private:
         monotonic_time closed_until{};
     };
 
+    /// What was seen of a store when it was served last.
+    struct last_look {
+        monotonic_time at{};
+        duration left{}; ///< how long messages that were left then had waited, at most
+    };
+
     void refresh();
+    void accept(std::vector<named_store> listed);
     std::size_t serve(const named_store& which, std::size_t batch, const stop_request& stop);
+    void note_failure(const std::string& name, const std::exception& why);
+    [[nodiscard]] std::vector<store_view> views(monotonic_time now) const;
 
     parts with_;
     bool listed_ = false;
@@ -54,6 +64,7 @@ private:
     std::map<std::string, std::uint64_t, std::less<>> positions_;
     std::uint64_t next_position_ = 0;
     std::map<std::string, breaker, std::less<>> breakers_;
+    std::map<std::string, last_look, std::less<>> looks_;
     std::optional<std::string> last_;
     std::size_t last_count_ = 0;
 };
