@@ -13,6 +13,7 @@
 #include <posthorn/delivery.hpp>
 #include <posthorn/id.hpp>
 #include <posthorn/message.hpp>
+#include <posthorn/stop.hpp>
 #include <posthorn/store.hpp>
 #include <posthorn/stores.hpp>
 #include <posthorn/time.hpp>
@@ -117,9 +118,10 @@ struct join_member {
 };
 
 /// Opens a join. It exists if and only if `tx` commits.
-/// Throws: `error` with `invalid_argument` before anything is written.
+/// Throws: `error` with `invalid_argument` before anything is written, and with `stopped` if it was
+/// told to stop before that: then there is no such join.
 join_id open_join(transaction& tx, const join_options& how);
-join_id open_join(store& where, const join_options& how);
+join_id open_join(store& where, const join_options& how, const stop_request& stop = {});
 
 enum class attach_answer {
     attached, ///< it will be counted when it ends
@@ -134,11 +136,12 @@ enum class attach_answer {
 /// Throws: `error` with `not_found` for an unknown message or join, and with `constraint` if the
 /// join has as many members as it expects, or has ended.
 attach_answer attach(transaction& tx, join_id to, message_id which);
-attach_answer attach(store& where, join_id to, message_id which);
+attach_answer attach(store& where, join_id to, message_id which, const stop_request& stop = {});
 
 /// The same for many: their locks are taken in one order, before that of the join.
 std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const message_id> which);
-std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which);
+std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which,
+                                  const stop_request& stop = {});
 
 /// A join in another store. The name is that by which workers know the store; see `join_reports`.
 struct remote_join {
@@ -217,8 +220,9 @@ struct join_wait {
 
 /// Enqueues a message that waits until a join has ended, without being tried meanwhile, and then
 /// enqueues the continuation. For those who cannot name it when they open the join.
+/// Throws: `error` with `stopped` if it was told to stop before anything was written.
 enqueued enqueue_join_wait(transaction& tx, const join_wait& what);
-enqueued enqueue_join_wait(store& where, const join_wait& what);
+enqueued enqueue_join_wait(store& where, const join_wait& what, const stop_request& stop = {});
 
 [[nodiscard]] std::optional<join_record> find_join(transaction& tx, join_id which);
 [[nodiscard]] std::optional<join_record> find_join(store& where, join_id which);
@@ -289,7 +293,7 @@ class join_router {
 public:
     explicit join_router(store_provider among) : among_(among), router_(std::move(among)) {}
 
-    join_id open(std::string_view key, const join_options& how);
+    join_id open(std::string_view key, const join_options& how, const stop_request& stop = {});
     attach_answer attach(std::string_view key, join_id to, message_id which);
     bool cancel(std::string_view key, join_id which, const cancel_join_options& how = {});
     [[nodiscard]] std::optional<join_record> find(std::string_view key, join_id which);

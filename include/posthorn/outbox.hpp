@@ -39,6 +39,9 @@ struct outbox_options {
     bool keep_done = true;
 
     std::vector<settlement_hook> hooks = {};
+
+    /// Whether the log is told of each message that a settlement ends as dead.
+    bool log_deaths = true;
 };
 
 struct claim_options {

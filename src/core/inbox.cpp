@@ -108,6 +108,7 @@ std::string_view to_string(command_answer answer) noexcept
     case command_answer::in_progress: return "in-progress";
     case command_answer::mismatch: return "mismatch";
     case command_answer::lost: return "lost";
+    case command_answer::stopped: return "stopped";
     }
     return "unknown";
 }

@@ -36,9 +36,10 @@ join_id open_join(transaction& tx, const join_options& how)
     return tx.session().joins().open(how);
 }
 
-join_id open_join(store& where, const join_options& how)
+join_id open_join(store& where, const join_options& how, const stop_request& stop)
 {
-    return in_transaction(where, [&](transaction& tx) { return open_join(tx, how); });
+    return in_transaction(
+        where, [&](transaction& tx) { return open_join(tx, how); }, stop);
 }
 
 std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const message_id> which)
@@ -46,9 +47,11 @@ std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const m
     return which.empty() ? std::vector<attach_answer>{} : tx.session().joins().attach(to, which);
 }
 
-std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which)
+std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which,
+                                  const stop_request& stop)
 {
-    return in_transaction(where, [&](transaction& tx) { return attach(tx, to, which); });
+    return in_transaction(
+        where, [&](transaction& tx) { return attach(tx, to, which); }, stop);
 }
 
 attach_answer attach(transaction& tx, join_id to, message_id which)
@@ -56,9 +59,9 @@ attach_answer attach(transaction& tx, join_id to, message_id which)
     return attach(tx, to, std::span(&which, 1)).front();
 }
 
-attach_answer attach(store& where, join_id to, message_id which)
+attach_answer attach(store& where, join_id to, message_id which, const stop_request& stop)
 {
-    return attach(where, to, std::span(&which, 1)).front();
+    return attach(where, to, std::span(&which, 1), stop).front();
 }
 
 bool seal_join(transaction& tx, join_id which, std::optional<std::int64_t> expected)
@@ -163,9 +166,10 @@ enqueued enqueue_join_wait(transaction& tx, const join_wait& what)
     return session.joins().wait(what.join, message);
 }
 
-enqueued enqueue_join_wait(store& where, const join_wait& what)
+enqueued enqueue_join_wait(store& where, const join_wait& what, const stop_request& stop)
 {
-    return in_transaction(where, [&](transaction& tx) { return enqueue_join_wait(tx, what); });
+    return in_transaction(
+        where, [&](transaction& tx) { return enqueue_join_wait(tx, what); }, stop);
 }
 
 std::optional<join_wait> read_join_wait(const headers& values, std::string_view payload)

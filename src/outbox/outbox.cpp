@@ -114,8 +114,8 @@ private:
 // Never more than the id: what a handler calls its error may hold a piece of the payload.
 void log_dead(const environment& world, const message_id& id)
 {
-    if (world.log)
-        world.log(log_level::warning, fmt::format("message {} is dead", to_string(id)));
+    if (world.log.takes(log_level::error))
+        world.log(log_level::error, fmt::format("message {} is dead", to_string(id)));
 }
 
 void log_reaped(const environment& world, const contract::overdue_batch& which)
@@ -201,7 +201,12 @@ bool outbox::set_unreadable_aside(const owner& who, batch& claimed)
     if (unreadable.empty())
         return false;
     try {
-        return settle(who, unreadable).lost() == 0;
+        const auto settled = settle(who, unreadable);
+        // A worker that tells of deaths itself never sees these.
+        for (std::size_t i = 0; i < unreadable.size() && !options_.log_deaths; ++i)
+            if (settled.answers[i] == settled_as::dead)
+                log_dead(store_.environment(), unreadable[i].receipt.id);
+        return settled.lost() == 0;
     } catch (const error& failure) {
         // The others are claimed and must reach their handlers. When the lease of these has run
         // out, they are taken back and come here again.
@@ -264,7 +269,7 @@ settle_result outbox::settle(transaction& tx, const owner& who, std::span<const 
                 !reported.insert(group[i].receipt.ordinal).second)
                 continue;
             changed.push_back({.id = group[i].receipt.id, .answer = part[i]});
-            if (part[i] == settled_as::dead)
+            if (part[i] == settled_as::dead && options_.log_deaths)
                 log_dead(session.environment(), group[i].receipt.id);
         }
     }

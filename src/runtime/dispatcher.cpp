@@ -103,10 +103,7 @@ struct dispatcher::turn {
         return std::clamp<duration>(left, 0us, suspect_pause_max);
     }
 
-    [[nodiscard]] bool stopping() const
-    {
-        return stop.drain.stop_requested() || stop.now.stop_requested();
-    }
+    [[nodiscard]] bool stopping() const { return stop.requested(); }
 };
 
 dispatcher::dispatcher(std::shared_ptr<engine> with, stop_request stop)
@@ -184,6 +181,7 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
         }
         now.over = true;
         watch.begin_end();
+        oldest_ = now.oldest;
         bell_->disarm();
         (void)take_what_was_handed(now); // and gives it back
         drain();

@@ -24,6 +24,9 @@ public:
 
     run_report run(const stop_request& stop, const run_options& how);
 
+    /// Since when the oldest message that `run` claimed had been due.
+    [[nodiscard]] duration oldest() const noexcept { return oldest_; }
+
     enum class haul { none, some, full }; ///< how much a claim brought of what it asked for
 
     // ------------------------------- for whoever serves many stores, and waits and settles itself
@@ -85,6 +88,7 @@ private:
     const stop_request stop_;
     const run_options always_ = {};
     std::unique_ptr<turn> visiting_; ///< what visits keep in mind
+    duration oldest_{};
 };
 
 } // namespace posthorn::runtime

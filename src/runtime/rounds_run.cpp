@@ -64,8 +64,7 @@ run_report rounds::run(const run_options& how)
 
 bool rounds::stopping() const
 {
-    const auto& stop = with_.worker.stop;
-    return stop.drain.stop_requested() || stop.now.stop_requested();
+    return with_.worker.stop.requested();
 }
 
 bool rounds::nothing_in_hand() const
@@ -188,6 +187,9 @@ void rounds::refresh(const std::vector<named_store>& listed)
         refresh_at_ = clock::now() + every;
     std::set<std::string_view> names;
     std::map<std::string, std::string> left_out;
+    const auto newest = next_position_;
+    const auto leaving = leaving_;
+    const bool is_first = entries_.empty();
     for (const auto& each : listed) {
         names.insert(each.name);
         const auto known = by_name_.find(each.name);
@@ -214,10 +216,20 @@ void rounds::refresh(const std::vector<named_store>& listed)
             gone.push_back(entries_.at(position));
     for (const auto& each : gone)
         leave(each);
+    if (!is_first && (next_position_ != newest || leaving_ != leaving))
+        with_.serving.strategy.reset();
 }
 
 void rounds::leave(const entry_ptr& which)
 {
+    // Whoever comes behind it is still next.
+    if (last_ == which->what.name) {
+        last_.reset();
+        last_count_ = 0;
+        for (const auto& [position, each] : entries_)
+            if (position < which->position && !each->leaving)
+                last_ = each->what.name;
+    }
     which->leaving = true;
     ++leaving_;
     which->line.reset();

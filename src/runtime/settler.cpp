@@ -1,6 +1,8 @@
 // Settling, renewing, reaping.
 #include "runtime/settler.hpp"
 
+#include "runtime/work_log.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -114,7 +116,7 @@ void settler::settle_together(std::vector<result> what, bool closing)
         took_ = since(asked_at);
         failures_ = 0;
         for (std::size_t i = 0; i < what.size(); ++i)
-            count(what[i].of, answers[i]);
+            count(what[i].of, what[i].said, answers[i]);
         const bool news = std::ranges::any_of(what, makes_news);
         with_.held.settled(what);
         if (news)
@@ -176,7 +178,7 @@ void settler::reap()
     }
 }
 
-void settler::count(const running_ptr& of, settled_as answer)
+void settler::count(const running_ptr& of, const outcome& said, settled_as answer)
 {
     {
         const std::lock_guard lock(mutex_);
@@ -189,8 +191,13 @@ void settler::count(const running_ptr& of, settled_as answer)
         case settled_as::lost: ++report_.lost; break;
         }
     }
-    if (with_.options.on.settled)
-        with_.options.on.settled(delivery_view(of), answer);
+    work_log(with_.source.environment().log, with_.options).settled(*of, said, answer);
+    if (!with_.options.on.settled)
+        return;
+    // What never reached its handler has no scope yet. This thread settles for all messages.
+    const auto scope = of->scope ? correlation_scope::resume(of->scope)
+                                 : correlation_scope::begin_from(correlation_of(of->message));
+    with_.options.on.settled(delivery_view(of), answer);
 }
 
 run_report settler::so_far() const

@@ -48,7 +48,7 @@ public:
     void reap_regularly(bool regularly) { regularly_ = regularly; }
 
     /// Counts an answer that was given elsewhere, in a handler's transaction.
-    void count(const running_ptr& of, settled_as answer);
+    void count(const running_ptr& of, const outcome& said, settled_as answer);
     [[nodiscard]] run_report so_far() const;
 
 private:

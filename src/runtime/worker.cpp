@@ -4,6 +4,7 @@
 #include "runtime/outbox_source.hpp"
 #include "runtime/rounds.hpp"
 #include "runtime/turns.hpp"
+#include "runtime/work_log.hpp"
 #include "schedules/firing.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/joins.hpp>
@@ -160,6 +161,29 @@ struct worker::state {
         }
     };
 
+    run_report run_one(const stop_request& stop, const run_options& how)
+    {
+        const auto with = std::make_shared<runtime::engine>(claim_from()(*only), table, options, who);
+        begin(with, nullptr);
+        const end_of_run at_end{*this};
+        return logged(how, [&] { return runtime::dispatcher(with).run(stop, how); });
+    }
+
+    template <typename Run>
+    run_report logged(const run_options& how, const Run& run) const
+    {
+        const runtime::work_log log(provider.environment().log, *options);
+        log.begins(how);
+        try {
+            const auto report = run();
+            log.ended(how, report);
+            return report;
+        } catch (const std::exception& failure) {
+            log.failed(failure);
+            throw;
+        }
+    }
+
     run_report run_many(const stop_request& stop, const run_options& how)
     {
         const auto many = std::make_shared<runtime::rounds>(runtime::rounds::parts{
@@ -177,7 +201,7 @@ struct worker::state {
             .claim_from = claim_from()});
         begin(nullptr, many);
         const end_of_run at_end{*this};
-        return many->run(how);
+        return logged(how, [&] { return many->run(how); });
     }
 };
 
@@ -198,23 +222,17 @@ worker::~worker() = default;
 
 run_report worker::run(const stop_request& stop, const run_options& how)
 {
-    if (!state_->only)
-        return state_->run_many(stop, how);
-    const auto with = std::make_shared<runtime::engine>(
-        state_->claim_from()(*state_->only), state_->table, state_->options, state_->who);
-    state_->begin(with, nullptr);
-    const state::end_of_run at_end{*state_};
-    return runtime::dispatcher(with).run(stop, how);
+    return state_->only ? state_->run_one(stop, how) : state_->run_many(stop, how);
 }
 
-run_report worker::process_outbox(std::size_t limit)
+run_report worker::process_outbox(std::size_t limit, const stop_request& stop)
 {
-    return run({}, {.until_empty = true, .limit = limit});
+    return run(stop, {.until_empty = true, .limit = limit});
 }
 
-std::size_t worker::run_once(std::size_t batch)
+std::size_t worker::run_once(std::size_t batch, const stop_request& stop)
 {
-    return state_->own_turns().run_once(batch);
+    return state_->own_turns().run_once(batch, stop);
 }
 
 std::size_t worker::stores_known()

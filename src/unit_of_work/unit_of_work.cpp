@@ -3,6 +3,7 @@
 #include "core/planted.hpp"
 #include "outbox/checked_messages.hpp"
 #include "outbox/in_transaction.hpp"
+#include "store/contract/rest.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/unit_of_work.hpp>
@@ -25,6 +26,12 @@ void domain_events::clear(std::size_t count)
 {
     const auto first = std::min(count, pending_.size());
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+std::size_t unit_of_work::save_changes(const stop_request& stop)
+{
+    contract::throw_if_stopped(stop, "nothing was saved, and everything can be saved again");
+    return save_changes();
 }
 
 store_unit_of_work::store_unit_of_work(store where)
@@ -51,8 +58,9 @@ void store_unit_of_work::on_commit(std::function<void()> action)
     actions_.push_back(std::move(action));
 }
 
-std::size_t store_unit_of_work::save_changes()
+std::size_t store_unit_of_work::save_changes(const stop_request& stop)
 {
+    contract::throw_if_stopped(stop, "nothing was saved, and everything can be saved again");
     if (given_ != nullptr) {
         const auto rows = save_in(*given_);
         // Only now: what has thrown on the way can be saved again, by a caller who undid it.
@@ -61,7 +69,8 @@ std::size_t store_unit_of_work::save_changes()
             each.saved = each.events->pending().size();
         return rows;
     }
-    const auto rows = in_transaction(*store_, [&](transaction& tx) { return save_in(tx); });
+    const auto rows = in_transaction(
+        *store_, [&](transaction& tx) { return save_in(tx); }, stop);
     for (auto& each : tracked_)
         each.saved = each.events->pending().size();
     finish();

@@ -216,6 +216,60 @@ TEST_P(units_of_work, the_trace_goes_on_in_events_and_what_is_saved_together_bel
     EXPECT_EQ(correlation_scope::current(), nullptr);
 }
 
+// Proves: UOW-01, UOW-02
+TEST_P(units_of_work, a_stop_before_the_saving_keeps_everything_as_it_was)
+{
+    auto one = make();
+    store_unit_of_work work(db());
+    add(work, one);
+    one.verify("a");
+    bool acted = false;
+    work.on_commit([&] { acted = true; });
+    std::stop_source stop;
+    stop.request_stop();
+    const auto told = thrown_by([&] { work.save_changes(stop.get_token()); });
+    EXPECT_EQ(told.code(), error_code::stopped);
+    EXPECT_TRUE(told.retryable());
+    EXPECT_EQ(total(), 0U);
+    EXPECT_FALSE(acted);
+    EXPECT_THAT(one.events.pending(), SizeIs(1));
+    EXPECT_EQ(work.save_changes(stop_request{}), 2U);
+    EXPECT_TRUE(acted);
+    EXPECT_THAT(one.events.pending(), IsEmpty());
+}
+
+// Proves: UOW-01, UOW-02
+TEST_P(units_of_work, a_saving_that_has_begun_is_not_stopped)
+{
+    auto one = make();
+    store_unit_of_work work(db());
+    std::stop_source stop;
+    work.write([&](transaction& tx) {
+        stop.request_stop();
+        enqueue(tx, message{"row", ""});
+        return std::size_t{1};
+    });
+    EXPECT_EQ(work.save_changes(stop.get_token()), 1U);
+    EXPECT_EQ(of("row"), 1U);
+}
+
+// Proves: UOW-01
+TEST_P(units_of_work, in_a_given_transaction_a_stop_leaves_the_transaction_as_it_was)
+{
+    auto one = make();
+    one.verify("a");
+    auto tx = db().begin();
+    store_unit_of_work work(tx);
+    work.track(one.events);
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_EQ(thrown_by([&] { work.save_changes(stop.get_token()); }).code(), error_code::stopped);
+    EXPECT_EQ(work.save_changes(), 1U);
+    tx.commit();
+    work.committed();
+    EXPECT_EQ(of("account.verified"), 1U);
+}
+
 CONFORMANCE_SUITE(units_of_work);
 
 // Proves: UOW-01
@@ -240,6 +294,11 @@ TEST(fake_units_of_work, remember_what_they_were_asked_for)
     EXPECT_EQ(work.saved[0].message.topic, "account.verified");
     EXPECT_EQ(work.save_calls, 2U);
     EXPECT_EQ(testing::stub_unit_of_work().save_changes(), 1U);
+    std::stop_source stop;
+    stop.request_stop();
+    testing::fake_unit_of_work fake;
+    EXPECT_EQ(thrown_by([&] { fake.save_changes(stop.get_token()); }).code(), error_code::stopped);
+    EXPECT_EQ(fake.save_calls, 0U);
 }
 
 } // namespace posthorn::conformance

@@ -48,6 +48,33 @@ protected:
     std::shared_ptr<transport> way_ = broker_->open();
 };
 
+// Proves: COR-05, COR-06
+TEST_P(relays, call_hooks_inside_of_the_scope_of_their_message)
+{
+    const auto id = add("orders", {.correlation_id = "cart-1"});
+    notes seen;
+    const auto note = [&](const std::string& hook) {
+        const auto scope = correlation_scope::current();
+        seen.add(hook + " in " + (scope ? scope->id() : "nothing"));
+        enqueue(db(), message{"told." + hook, ""}, {.delay = 1h});
+    };
+    auto options = steady(10);
+    options.on.starting = [&](const delivery_view&) { note("starting"); };
+    options.on.ended = [&](const delivery_view&, const outcome&, duration) { note("ended"); };
+    options.on.settled = [&](const delivery_view&, settled_as) { note("settled"); };
+    worker one(db(), options);
+    one.handle("*", relay_to(way_));
+    EXPECT_EQ(one.process_outbox().done, 1U);
+    EXPECT_THAT(seen.all(),
+                ElementsAre("starting in cart-1", "ended in cart-1", "settled in cart-1"));
+    for (const auto* hook : {"told.starting", "told.ended", "told.settled"}) {
+        const auto told = list_messages(db(), {.topic = hook});
+        ASSERT_EQ(told.size(), 1U) << hook;
+        EXPECT_EQ(told.front().correlation_id, "cart-1");
+        EXPECT_EQ(told.front().causation_id, to_string(id));
+    }
+}
+
 // Proves: TRN-01, TRN-03
 TEST_P(relays, send_what_a_message_says_and_where_the_rule_says)
 {

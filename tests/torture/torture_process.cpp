@@ -215,7 +215,7 @@ private:
 environment talkative()
 {
     auto world = environment::system();
-    world.log = &say;
+    world.log = log_sink(&say, log_level::info);
     return world;
 }
 

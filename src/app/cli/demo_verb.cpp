@@ -262,14 +262,16 @@ exit_status demo(const demo_request& what, output& to)
     const auto url = what.url.empty() ? new_store() : what.url;
     posthorn::migrate(url);
     console screen(to);
-    shop of{.where = open(url), .screen = screen};
+    shop of{.where = open(url, {.environment = environment::system(std::nullopt)}),
+            .screen = screen}; // which tells everything there is to tell
     screen.log(fmt::format("the store is {}", url));
     worker handling(of.where,
                     {.name = "demo",
                      .concurrency = 4,
                      .grace = 2s,
                      .outbox = {.retries = {.fallback = exponential_retry{.first = 500ms}}},
-                     .on = of.told()});
+                     .on = of.told(),
+                     .log_activity = false});
     of.take(handling);
     {
         scene both;

@@ -116,17 +116,17 @@ worker make_worker(const std::shared_ptr<workplace>& place)
             routes.emplace_back(pattern, found);
     }
     auto world = environment::system();
-    world.log = [place](log_level level, std::string_view line) {
-        if (level >= log_level::warning)
-            place->screen.log(printable(line));
-    };
+    world.log =
+        log_sink([place](log_level, std::string_view line) { place->screen.log(printable(line)); },
+                 log_level::warning);
     const worker_options options{.name = what.name,
                                  .concurrency = what.concurrency,
                                  .lease = what.lease,
                                  .grace = what.grace,
                                  .outbox = outbox_for(what.failures),
                                  .defaults = {.timeout = what.timeout},
-                                 .on = told_to(place)};
+                                 .on = told_to(place),
+                                 .log_activity = false};
     auto result = what.which.is_one_store()
                       ? worker(open(what.which.urls.front(), {.environment = world}), options)
                       : worker(many_stores(what, world), options);
@@ -158,7 +158,8 @@ private:
         try {
             std::optional<store> where;
             if (!many)
-                where = open(place.what.which.urls.front());
+                where = open(place.what.which.urls.front(),
+                             {.environment = environment::system(std::nullopt)});
             while (
                 !wake_.wait_for(lock, stop, status_every, [&] { return stop.stop_requested(); })) {
                 const auto status = of.status();

@@ -232,7 +232,8 @@ void generation::make_worker()
                        .payload_bytes_max = worker_options{}.payload_bytes_max +
                                             what_.relays.size() * relay_bytes_max,
                        .outbox = outbox_of(what_),
-                       .on = hooks()},
+                       .on = hooks(),
+                       .log_activity = false},
         serving_options{.concurrency_per_store = share_of_a_store(what_)});
     add_commands();
     add_relays();

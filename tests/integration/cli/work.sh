@@ -61,6 +61,8 @@ out_matches 'last error +cannot start'
 enqueue --topic t --payload x
 expect 0 work "$url" --attempts 2 --backoff 1ms --limit 2 --on t -- sh -c 'exit 9'
 [[ $(state_of "$id") == dead ]] || fail "two attempts are all it has"
+[[ $(grep -c "$id" <<<"$err") == 3 ]] || fail "two failures and a death are a line each"
+[[ $(grep -c dead <<<"$err") == 2 ]] || fail "the death is told once, and counted at the end"
 expect 0 work "$url" --until-empty --json --on t -- true
 out_matches '^\{"ended":"empty","done":0,"retrying":0,"dead":0,"released":0,"parked":0,"lost":0,"left_running":0\}$'
 

@@ -76,6 +76,8 @@ samples=$(python3 "$here/exposition.py" <<<"$body") || fail "the metrics are not
 # What it logs: JSON, with ids, and never a payload.
 until_true log_has '"message":"a handler failed","id":"'"$bad"'","topic":"bad","store":"shop","attempt":"1","error":"exited with 3: no such customer"'
 until_true log_has '"message":"a message is dead","id":"'"$bad"'","topic":"bad","store":"shop","attempt":"2"}'
+[[ $(grep "$bad" "$log" | grep -c dead) == 1 ]] || fail "a death is told once"
+[[ $(grep "$bad" "$log" | grep -c failed) == 2 ]] || fail "each failure is told once"
 until_true log_has '"message":"a message is parked","id":"'"$odd"'","topic":"odd \"\\ topic","store":"shop"'
 until_true log_has '"message":"output of a handler","id":"'"$first"'","topic":"work.now","store":"shop","output":"handled"'
 until_true log_has '"level":"debug","message":"a message is done"'
