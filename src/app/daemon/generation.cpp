@@ -22,14 +22,7 @@ constexpr std::size_t relay_bytes_max = std::size_t{16} << 20U;
 environment with_log(const surroundings& around)
 {
     auto world = environment::system();
-    world.log = [log = around.log, numbers = around.numbers](log_level level,
-                                                             std::string_view line) {
-        if (level == log_level::warning)
-            ++numbers->log_warnings;
-        else if (level == log_level::error)
-            ++numbers->log_errors;
-        log->write(level, line);
-    };
+    world.log = around.log->sink();
     return world;
 }
 
@@ -181,12 +174,12 @@ lifecycle generation::hooks()
                     around.numbers->ended(which, took);
                     if (said.verdict != outcome::kind::retry && said.verdict != outcome::kind::fail)
                         return;
-                    around.log->write(log_level::warning, "a handler failed",
-                                      {{"id", to_string(which.id())},
-                                       {"topic", which.topic()},
-                                       {"store", which.store()},
-                                       {"attempt", fmt::format("{}", which.attempt())},
-                                       {"error", said.error}});
+                    around.log->tell_of(which.id(), log_level::warning, "a handler failed",
+                                        {{"id", to_string(which.id())},
+                                         {"topic", which.topic()},
+                                         {"store", which.store()},
+                                         {"attempt", which.attempt()},
+                                         {"error", said.error}});
                 },
             .settled =
                 [around = around_](const delivery_view& which, settled_as answer) {
@@ -195,11 +188,12 @@ lifecycle generation::hooks()
                     const auto level = trouble ? log_level::warning : log_level::debug;
                     if (!around.log->tells(level))
                         return;
-                    around.log->write(level, fmt::format("a message is {}", to_string(answer)),
-                                      {{"id", to_string(which.id())},
-                                       {"topic", which.topic()},
-                                       {"store", which.store()},
-                                       {"attempt", fmt::format("{}", which.attempt())}});
+                    around.log->tell_of(which.id(), level,
+                                        fmt::format("a message is {}", to_string(answer)),
+                                        {{"id", to_string(which.id())},
+                                         {"topic", which.topic()},
+                                         {"store", which.store()},
+                                         {"attempt", which.attempt()}});
                 }};
 }
 
