@@ -54,6 +54,10 @@ struct claim_options {
 
     /// Topics of which parked messages are taken too: as many as fit become ready again first.
     std::vector<std::string> unpark = {};
+
+    /// Of those, only messages behind this position: who takes them in turns begins where the last
+    /// turn ended.
+    std::int64_t unpark_after = 0;
 };
 
 /// What a reaping took back from workers whose lease had run out.

@@ -177,7 +177,8 @@ batch outbox::claim(const owner& who, const claim_options& how)
                                            .lease = how.lease,
                                            .limit = how.limit,
                                            .start = how.start.value_or(how.limit),
-                                           .unpark = how.unpark});
+                                           .unpark = how.unpark,
+                                           .unpark_after = how.unpark_after});
         });
         // An empty answer means that nothing is due, so it must not come from bad rows alone.
         if (!set_unreadable_aside(who, claimed) || !claimed.empty())

@@ -24,9 +24,6 @@ constexpr duration look_when_busy_every = 1s;
 // Places that become free together make one claim instead of many.
 constexpr duration patience_for_room = 1ms;
 
-// A message over its limit per key comes back after about this long.
-constexpr duration over_limit_pause = 100ms;
-
 // Something is due, but somebody else has it in hand: ask again after this long.
 constexpr duration when_due_elsewhere = 10ms;
 constexpr duration pause_when_due = 500ms;
@@ -137,10 +134,13 @@ dispatcher::sight dispatcher::look_around()
     sight result{.ahead = look(*visiting_)};
     std::size_t limit = 1;
     result.everything_paused = is_paused(pauses_, {});
-    result.wants_parked = !result.everything_paused && !wanted_parked(limit).empty();
+    result.wants_parked = !result.everything_paused && !wanted_parked(limit).topics.empty();
     result.at_limit = !result.wants_parked && std::ranges::any_of(parked_, [&](const auto& topic) {
-        return with_->table->find(topic) != nullptr && !is_paused(pauses_, topic);
+        return !turns_.has(topic) && with_->table->find(topic) != nullptr &&
+               !is_paused(pauses_, topic);
     });
+    if (!result.wants_parked)
+        result.next_turn = turns_.until_next(with_->source->environment().clock->monotonic());
     return result;
 }
 
@@ -278,25 +278,6 @@ std::size_t dispatcher::room_for_one(turn& now)
     return 0;
 }
 
-// Parked topics that this worker can take now. One with a limit of its own is claimed alone and no
-// further than the limit, or it would be parked again at once.
-std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
-{
-    std::vector<std::string> wanted;
-    for (const auto& topic : parked_) {
-        const auto* to = with_->table->find(topic);
-        if (to == nullptr || is_paused(pauses_, topic))
-            continue;
-        if (!to->has_limit()) {
-            wanted.push_back(topic);
-        } else if (const auto room = with_->held.room_for(*to); room > 0) {
-            limit = std::min(limit, room);
-            return {topic};
-        }
-    }
-    return wanted;
-}
-
 dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
 {
     if (limit == 0)
@@ -308,12 +289,12 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
     const bool parking = with_->held.is_parking(); // what is on its way, this claim may not find
     const auto asked_at = with_->source->environment().clock->since_boot();
     const auto really_asked_at = std::chrono::steady_clock::now();
-    auto claimed = with_->source->claim(
-        with_->who, {.lease = with_->options->lease, .limit = limit, .unpark = wanted});
+    auto claimed = with_->source->claim(with_->who, {.lease = with_->options->lease,
+                                                     .limit = limit,
+                                                     .unpark = wanted.topics,
+                                                     .unpark_after = wanted.after});
     now.claim_took = since(really_asked_at);
-    if (claimed.size() < limit && !parking)
-        for (const auto& topic : wanted)
-            parked_.erase(topic); // all of them have been taken
+    note_taken_back(wanted, claimed, claimed.size() < limit && !parking);
     if (claimed.empty()) {
         now.quiet = 0;
         return haul::none;
@@ -417,12 +398,11 @@ bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
     if (with_->held.may_begin(which))
         return true;
     --now.claimed;
-    if (with_->held.room_for(*which->to) == 0) {
-        parked_.insert(topic);
-        with_->held.returned(which, park(park_reason::at_limit));
-    } else {
-        with_->held.returned(which, postpone(over_limit_pause));
-    }
+    parked_.insert(topic);
+    if (with_->held.room_for(*which->to) > 0) // it is its group that is full
+        turns_.put_aside(topic, which->message.receipt.position,
+                         with_->source->environment().clock->monotonic());
+    with_->held.returned(which, park(park_reason::at_limit));
     return false;
 }
 
@@ -455,7 +435,7 @@ void dispatcher::rest(turn& now)
         // A claim takes what was parked of one topic only, if that has a limit: others may be left.
         std::size_t limit = 1;
         if (now.idle && now.last == haul::none)
-            now.over = is_paused(pauses_, {}) || wanted_parked(limit).empty();
+            now.over = is_paused(pauses_, {}) || wanted_parked(limit).topics.empty();
         else
             with_->held.wait_until_empty(1s);
         return;
@@ -473,9 +453,11 @@ void dispatcher::rest(turn& now)
         const auto seen = look(now);
         const bool everything_paused = is_paused(pauses_, {});
         std::size_t limit = 1;
-        if (!everything_paused && !wanted_parked(limit).empty())
+        if (!everything_paused && !wanted_parked(limit).topics.empty())
             return;
         duration at_most = with_->options->look_at_least_every;
+        if (const auto turn = turns_.until_next(with_->source->environment().clock->monotonic()))
+            at_most = std::clamp<duration>(*turn, 1ms, at_most);
         if (!pauses_.empty()) // nobody rings when a pause is over
             at_most = std::min(at_most, look_when_busy_every);
         if (everything_paused) {

@@ -6,12 +6,16 @@
 #pragma once
 
 #include "runtime/engine.hpp"
+#include "runtime/group_turns.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace posthorn::runtime {
@@ -52,8 +56,13 @@ public:
         bool everything_paused = false;
         bool wants_parked = false;
         bool at_limit = false; ///< or could be, if as many as may were not running already
+        std::optional<duration> next_turn = {}; ///< until messages of full groups are tried again
     };
     sight look_around();
+
+    /// Turns through messages of full groups outlive this, when a store is closed between visits.
+    void go_on(group_turns before) { turns_ = std::move(before); }
+    [[nodiscard]] group_turns leave_turns() { return std::move(turns_); }
 
 private:
     struct turn; ///< what one `run` keeps in mind
@@ -62,7 +71,14 @@ private:
     haul claim_and_dispatch(turn& now, std::size_t limit);
     std::size_t room_now(turn& now);
     std::size_t room_for_one(turn& now);
-    std::vector<std::string> wanted_parked(std::size_t& limit) const;
+
+    struct wanted_back {
+        std::vector<std::string> topics;
+        std::int64_t after = 0;
+        bool in_turns = false; ///< one topic, see `group_turns`
+    };
+    wanted_back wanted_parked(std::size_t& limit) const;
+    void note_taken_back(const wanted_back& wanted, const batch& claimed, bool all_known);
     std::size_t begin(turn& now, batch&& claimed, monotonic_time since);
     std::size_t dispatch(turn& now, std::vector<running_ptr> members);
     bool may_run(turn& now, const running_ptr& which, bool alone);
@@ -82,6 +98,7 @@ private:
     std::unique_ptr<contract::bell> bell_;
     std::vector<pause_record> pauses_;
     std::set<std::string> parked_; ///< topics of which messages are known to be parked
+    group_turns turns_;            ///< those of them whose groups are full
     std::set<std::string> warned_;
     contract::place_offer offer_; ///< while it sleeps
 

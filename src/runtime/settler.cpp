@@ -36,6 +36,15 @@ bool is_for_others(const result& each)
     return each.said.verdict == outcome::kind::park && each.said.reason == park_reason::no_handler;
 }
 
+// What waits for a limit of its handler is ready all the while, so it counts as given back.
+settled_as as_told(const result& each, settled_as answer)
+{
+    const bool waits_for_limit = answer == settled_as::parked &&
+                                 each.said.verdict == outcome::kind::park &&
+                                 each.said.reason == park_reason::at_limit;
+    return waits_for_limit ? settled_as::released : answer;
+}
+
 // Whether it is the store that is in trouble, whoever is to be settled.
 bool passes(const std::exception_ptr& thrown)
 {
@@ -116,7 +125,7 @@ void settler::settle_together(std::vector<result> what, bool closing)
         took_ = since(asked_at);
         failures_ = 0;
         for (std::size_t i = 0; i < what.size(); ++i)
-            count(what[i].of, what[i].said, answers[i]);
+            count(what[i].of, what[i].said, as_told(what[i], answers[i]));
         const bool news = std::ranges::any_of(what, makes_news);
         with_.held.settled(what);
         if (news)

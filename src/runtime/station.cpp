@@ -62,6 +62,7 @@ void station::open()
     made->watch->add(std::shared_ptr<held_messages>(made, &made->held));
     made->listen(bell_.get());
     auto desk = std::make_unique<dispatcher>(made, with_->stop);
+    desk->go_on(std::move(turns_));
     const std::lock_guard lock(mutex_);
     engine_ = std::move(made);
     desk_ = std::move(desk);
@@ -70,6 +71,7 @@ void station::open()
 // A store in which nothing is in hand need not be open.
 void station::let_go()
 {
+    turns_ = desk_->leave_turns();
     desk_.reset();
     eager_ = false;
     std::shared_ptr<engine> old;
@@ -122,8 +124,10 @@ station::answer station::claim(const errand& what)
         result.next = seen.ahead.next;
         if (seen.at_limit) // handlers of other stores may be at it, and nobody tells
             result.next = std::min(result.next.value_or(at_limit_pause), at_limit_pause);
+        if (seen.next_turn)
+            result.next = std::min(result.next.value_or(*seen.next_turn), *seen.next_turn);
         if (seen.everything_paused || (!seen.ahead.due && !seen.wants_parked)) {
-            result.empty = with->held.is_empty() && !seen.at_limit;
+            result.empty = with->held.is_empty() && !seen.at_limit && !seen.next_turn;
             return result;
         }
     }

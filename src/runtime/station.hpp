@@ -99,6 +99,7 @@ private:
     mutable std::mutex mutex_;
     std::shared_ptr<engine> engine_; ///< shared with handlers; null: closed
     std::unique_ptr<dispatcher> desk_;
+    group_turns turns_;  ///< of the desk, while there is none
     bool eager_ = false; ///< the last claim brought all it asked for
     std::chrono::steady_clock::time_point looked_at_{};
     run_report past_; ///< of engines that are gone

@@ -149,7 +149,7 @@ picture model_side::look() const
     for (const auto& [position, each] : model_.messages()) {
         result.messages.push_back(portrait(each));
         stats.blocked_keys += each.blocks_key ? 1 : 0;
-        switch (each.state) {
+        switch (public_state(each)) {
         case message_state::ready: ++(each.due_at > now_ ? stats.delayed : stats.ready); break;
         case message_state::waiting: ++stats.waiting; break;
         case message_state::parked: ++stats.parked; break;

@@ -1,6 +1,7 @@
 // How messages look. One function decides each form, so that lists and single messages agree.
 #include "app/cli/record_view.hpp"
 
+#include "app/cli/state_words.hpp"
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
 
@@ -24,15 +25,22 @@ ordered_json text_or_null(const std::string& text)
     return text.empty() ? ordered_json() : ordered_json(text);
 }
 
+ordered_json why_parked(const message_record& what)
+{
+    return what.state == message_state::parked && what.parked_for
+               ? ordered_json(to_string(*what.parked_for))
+               : ordered_json();
+}
+
 ordered_json as_json(const message_record& what)
 {
     return {{"id", to_string(what.id)},
             {"position", what.position},
-            {"state", to_string(what.state)},
+            {"state", word_of(what)},
             {"started", what.started},
             {"blocks_key", what.blocks_key},
-            {"parked_for",
-             text_or_null(what.parked_for ? std::string(to_string(*what.parked_for)) : "")},
+            {"at_limit", what.parked_for == park_reason::at_limit},
+            {"parked_for", why_parked(what)},
             {"topic", what.topic},
             {"key", text_or_null(what.ordering_key)},
             {"priority", what.priority},
@@ -67,14 +75,14 @@ std::string_view reason_in_words(park_reason reason) noexcept
     switch (reason) {
     case park_reason::no_handler: return "no worker has a handler for its topic";
     case park_reason::paused: return "its topic was paused";
-    case park_reason::at_limit: return "as many of its topic as may were running";
+    case park_reason::at_limit: return "waits for a limit of its handler";
     }
     return "";
 }
 
 std::string state_in_words(const message_record& what)
 {
-    std::string words{to_string(what.state)};
+    std::string words{word_of(what)};
     if (what.state == message_state::claimed)
         words += what.started ? ", started" : ", not started yet";
     if (what.parked_for)
@@ -151,7 +159,7 @@ table all_messages(const std::vector<message_record>& page, timestamp now)
     for (const auto& each : page)
         result.add({{fmt::format("{}", each.position)},
                     {to_string(each.id)},
-                    {std::string(to_string(each.state)), tint_of(each.state)},
+                    {std::string(word_of(each)), tint_of(each.state)},
                     {each.topic},
                     {each.ordering_key},
                     {number_unless_zero(each.priority)},

@@ -2,6 +2,7 @@
 // second: the newest positions once more each time, since transactions commit in any order, and
 // older messages that may still change one by one: open ones, and dead ones, which can be redriven.
 #include "app/cli/record_view.hpp"
+#include "app/cli/state_words.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include <posthorn/messages.hpp>
@@ -50,6 +51,8 @@ std::string detail_of(const message_record& what, timestamp now)
 {
     switch (what.state) {
     case message_state::ready: {
+        if (what.parked_for)
+            return "waits for a limit of its handler";
         const auto due = what.due_at > now ? relative(what.due_at, now) : std::string{};
         if (what.errors == 0)
             return due.empty() ? due : "due " + due;
@@ -185,7 +188,7 @@ private:
         } else if (std::exchange(at->second.last, now_at) == now_at) {
             return;
         }
-        if (!silent_ && (!what_.state || *what_.state == what.state))
+        if (!silent_ && (!what_.state || what_.state->includes(what)))
             print(what);
     }
 
@@ -196,7 +199,7 @@ private:
             return to_.line(record_as_json(what, shown)
                                 .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
         const auto now = where_.environment().clock->now();
-        const auto state = fmt::format("{:<9}", to_string(what.state));
+        const auto state = fmt::format("{:<9}", word_of(what));
         to_.line(fmt::format("{}  {}  {}  {}{}  {}", iso_time(now).substr(11, 12),
                              to_.tinted(state, tint_of(what.state)), to_string(what.id),
                              printable(what.topic),

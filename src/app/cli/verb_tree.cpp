@@ -182,7 +182,7 @@ void verb_tree::declare_message_verbs()
                        "  posthorn messages sqlite:orders.db --limit 1000 --after 1000 --json"},
                       asked_.messages, &cli::messages);
     auto& filter = asked_.messages.filter;
-    add_parsed(list, "--state", filter.state, &read_state, "only in this state")
+    add_parsed(list, "--state", asked_.messages.state, &read_state, "only in this state")
         ->type_name("STATE");
     add_filter(list, "--key", filter.ordering_key, "only of this ordering key");
     add_page(list, filter);

@@ -74,10 +74,7 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
          .filter = {.cleaned = [&](std::string text) { return place.secrets.cleaned(text); },
                     .secret_bytes_max = place.secrets.bytes_max()}});
     const auto& said = end.said;
-    if (said.verdict == outcome::kind::retry || said.verdict == outcome::kind::fail)
-        place.screen.log(
-            fmt::format("failed   {}: {}", name_of(view.message()), printable(said.error)));
-    else if (said.verdict == outcome::kind::postpone)
+    if (said.verdict == outcome::kind::postpone)
         place.screen.log(
             fmt::format("put off  {}: {}", name_of(view.message()), end.put_off_because));
     return said;
@@ -85,15 +82,25 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
 
 lifecycle told_to(const std::shared_ptr<workplace>& place)
 {
-    return {.settled = [place](const delivery_view& view, settled_as answer) {
-        const auto& which = view.message();
-        if (answer == settled_as::dead)
-            place->screen.log(fmt::format("dead     {}", name_of(which)));
-        else if (answer == settled_as::lost)
-            place->screen.log(fmt::format("lost     {}: somebody else has it", name_of(which)));
-        else if (answer == settled_as::done && place->what.verbose)
-            place->screen.log(fmt::format("done     {}", name_of(which)));
-    }};
+    return {.ended =
+                [place](const delivery_view& view, const outcome& said, duration) {
+                    const bool failed =
+                        said.verdict == outcome::kind::retry || said.verdict == outcome::kind::fail;
+                    if (failed)
+                        place->screen.log(fmt::format("failed   {}: {}", name_of(view.message()),
+                                                      printable(said.error)));
+                },
+            .settled =
+                [place](const delivery_view& view, settled_as answer) {
+                    const auto& which = view.message();
+                    if (answer == settled_as::dead)
+                        place->screen.log(fmt::format("dead     {}", name_of(which)));
+                    else if (answer == settled_as::lost)
+                        place->screen.log(
+                            fmt::format("lost     {}: somebody else has it", name_of(which)));
+                    else if (answer == settled_as::done && place->what.verbose)
+                        place->screen.log(fmt::format("done     {}", name_of(which)));
+                }};
 }
 
 // Patterns and files are read again from time to time.
@@ -118,7 +125,7 @@ worker make_worker(const std::shared_ptr<workplace>& place)
     auto world = environment::system();
     world.log =
         log_sink([place](log_level, std::string_view line) { place->screen.log(printable(line)); },
-                 log_level::warning);
+                 what.verbose ? log_level::debug : log_level::warning);
     const worker_options options{.name = what.name,
                                  .concurrency = what.concurrency,
                                  .lease = what.lease,
@@ -216,7 +223,7 @@ void tell(const run_report& report, std::string_view ending, workplace& place, o
                             {"parked", report.parked},
                             {"lost", report.lost},
                             {"left_running", report.left_running}});
-    place.screen.log(fmt::format("ended    {}: {} done, {} to try again, {} dead, {} put back, {} "
+    place.screen.log(fmt::format("ended    {}: {} done, {} retrying, {} dead, {} released, {} "
                                  "parked, {} lost",
                                  ending, report.done, report.retrying, report.dead, report.released,
                                  report.parked, report.lost));

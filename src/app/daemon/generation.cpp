@@ -22,14 +22,7 @@ constexpr std::size_t relay_bytes_max = std::size_t{16} << 20U;
 environment with_log(const surroundings& around)
 {
     auto world = environment::system();
-    world.log = [log = around.log, numbers = around.numbers](log_level level,
-                                                             std::string_view line) {
-        if (level == log_level::warning)
-            ++numbers->log_warnings;
-        else if (level == log_level::error)
-            ++numbers->log_errors;
-        log->write(level, line);
-    };
+    world.log = around.log->sink();
     return world;
 }
 
@@ -202,7 +195,7 @@ lifecycle generation::hooks()
                                       {{"id", to_string(which.id())},
                                        {"topic", which.topic()},
                                        {"store", which.store()},
-                                       {"attempt", fmt::format("{}", which.attempt())},
+                                       {"attempt", which.attempt()},
                                        {"error", said.error}});
                 },
             .settled =
@@ -216,7 +209,7 @@ lifecycle generation::hooks()
                                       {{"id", to_string(which.id())},
                                        {"topic", which.topic()},
                                        {"store", which.store()},
-                                       {"attempt", fmt::format("{}", which.attempt())}});
+                                       {"attempt", which.attempt()}});
                 }};
 }
 

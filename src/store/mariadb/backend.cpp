@@ -108,7 +108,7 @@ void backend::on_any(const std::function<void(connection&)>& work)
 batch backend::claim(const contract::claim_request& request)
 {
     if (was_idle_ &&
-        !ask([&](connection& db) { return queue(db, nullptr, nullptr).any_due(request.unpark); }))
+        !ask([&](connection& db) { return queue(db, nullptr, nullptr).any_due(request); }))
         return {};
     const auto own = session_for(owned_session::purpose::write);
     auto result = own->queue().claim(request);

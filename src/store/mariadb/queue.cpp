@@ -51,7 +51,7 @@ queue::sight queue::look()
             .queued = row.integer(3) != 0};
 }
 
-bool queue::any_due(std::span<const std::string> unpark)
+bool queue::any_due(const contract::claim_request& request)
 {
     const auto seen = look();
     if (seen.arrived || seen.expirable)
@@ -62,7 +62,7 @@ bool queue::any_due(std::span<const std::string> unpark)
         if (row.integer(0) != 0)
             return true;
     }
-    if (parking(db_).any_of(unpark))
+    if (parking(db_).any_of({.topics = request.unpark, .after = request.unpark_after}))
         return true;
     priority_walk walk(db_);
     while (seen.queued && walk.next())
@@ -82,7 +82,8 @@ batch queue::claim(const contract::claim_request& request)
             if (keys(db_).admit_arrived(admitted_at_once) < admitted_at_once)
                 break;
     // Last: whoever holds the locks of this waits for nobody.
-    const auto unparked = parking(db_).unpark(request.unpark, request.limit);
+    const auto unparked = parking(db_).unpark(
+        {.topics = request.unpark, .after = request.unpark_after}, request.limit);
     ends.follow();
 
     // What expires may have been the head of a key, whose next is ready now.

@@ -54,6 +54,7 @@ arguments unpark_arguments(const contract::claim_request& request, const environ
     arguments with;
     set_now(with, statement::now, world);
     with.set(statement::topics, topics)
+        .set(statement::after, request.unpark_after)
         .set(statement::limit, static_cast<std::int64_t>(request.limit));
     return with;
 }

@@ -49,14 +49,15 @@ UPDATE {p}message SET place = 1
                           ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
 -- name: unpark
--- Of the messages that were put aside, the oldest of these topics wait again; when they were due does not change. They
+-- Of the messages that were put aside, the oldest of these topics behind :after wait again; when they were due does not
+-- change. They
 -- stay open, and heads of their keys, all the while: no lock but their own is needed. Late ones are left to expire.
 -- (With a plain = the server may take the order of numbers for as good, and walk past all other topics.)
 UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
  WHERE seq = ANY (ARRAY (SELECT aside.seq
                            FROM (SELECT DISTINCT topic FROM pg_catalog.unnest(:topics::text[]) AS u (topic)) t,
                                 LATERAL (SELECT m.seq FROM {p}message m
-                                          WHERE m.place >= 7 AND m.topic >= t.topic AND m.topic <= t.topic
+                                          WHERE m.place >= 7 AND m.topic >= t.topic AND m.topic <= t.topic AND m.seq > :after::bigint
                                             AND (m.expires_at = 0 OR m.expires_at > (SELECT {p}clock(:now::bigint)))
                                           ORDER BY m.topic, m.seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED) aside
                           ORDER BY aside.seq LIMIT :limit::bigint))

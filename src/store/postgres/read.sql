@@ -17,6 +17,10 @@ m.seq > :after::bigint AND m.seq < coalesce(:before::bigint, 9223372036854775807
    AND (:created_before::bigint IS NULL OR m.created_at < :created_before::bigint)
    AND (:error::text IS NULL OR position(:error::text IN m.last_error) > 0)
 
+-- fragment: ready_as
+-- 0 is all of them; else 1 due, 2 due later, 3 due later because it has failed.
+(:ready_as::bigint = 0 OR :ready_as::bigint = CASE WHEN m.due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 WHEN m.errors = 0 THEN 2 ELSE 3 END)
+
 -- name: seqs_of_all
 SELECT m.seq FROM {p}message m WHERE {{filter}} ORDER BY m.seq LIMIT :limit::bigint
 
@@ -35,7 +39,7 @@ SELECT found.seq
   FROM pg_catalog.unnest(:places::bigint[]) AS p (place),
        LATERAL (SELECT m.seq FROM {p}message m
                  WHERE m.place <> 0 AND m.place >= p.place AND m.place <= p.place
-                   AND {{waits}} = :waits::boolean AND {{filter}}
+                   AND {{waits}} = :waits::boolean AND {{ready_as}} AND {{filter}}
                  ORDER BY m.place, m.seq LIMIT :limit::bigint) found
  ORDER BY found.seq LIMIT :limit::bigint
 
@@ -51,15 +55,20 @@ SELECT m.seq FROM {p}batch b,
 SELECT m.seq, m.id, m.created_at, m.due_at, m.expires_at, m.fence, m.started_at, m.finished_at, m.failed_at, m.attempts, m.state,
        {{waits}}, coalesce((SELECT w.name FROM {p}worker w WHERE w.id = m.worker), ''), m.priority, m.errors, m.redrives, m.topic, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
        m.last_error, pg_catalog.octet_length(m.payload), CASE WHEN :with_payload::boolean THEN m.payload END,
-       (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3)), m.place
+       (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3)), m.place,
+       m.due_at > (SELECT {p}clock(:now::bigint))
   FROM {p}message m WHERE m.seq = ANY (:seqs::bigint[]) ORDER BY m.seq
 
 -- name: count_queue
-SELECT {{waits}}, m.due_at > (SELECT {p}clock(:now::bigint)), pg_catalog.count(*), pg_catalog.min(m.due_at)
+-- The place 9 is that of messages that wait for a handler's limit. (Two parts, so that each may use an index.)
+SELECT {{waits}}, m.due_at > (SELECT {p}clock(:now::bigint)), pg_catalog.count(*), pg_catalog.min(m.due_at), pg_catalog.count(*) FILTER (WHERE m.errors > 0)
   FROM {p}message m WHERE m.place BETWEEN 1 AND 4 GROUP BY 1, 2
+ UNION ALL
+SELECT false, m.due_at > (SELECT {p}clock(:now::bigint)), pg_catalog.count(*), pg_catalog.min(m.due_at), pg_catalog.count(*) FILTER (WHERE m.errors > 0)
+  FROM {p}message m WHERE m.place = 9 GROUP BY 1, 2
 
 -- name: count_parked
-SELECT pg_catalog.count(*) FROM {p}message WHERE place >= 7
+SELECT pg_catalog.count(*) FROM {p}message WHERE place IN (7, 8)
 
 -- name: count_dead
 SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE state = 4) FROM {p}message WHERE place = 6

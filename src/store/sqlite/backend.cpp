@@ -94,7 +94,7 @@ batch backend::claim(const contract::claim_request& request)
     {
         owned_session look(where_.in_memory() ? writers_.take() : readers_.take(),
                            owned_session::purpose::read, options_.environment, options_.limits);
-        if (!look.queue().any_due(request.unpark))
+        if (!look.queue().any_due(request))
             return {};
     }
     for (;;) {

@@ -34,7 +34,7 @@ out_matches "^\{\"id\":\"$uuid\",\"position\":[0-9]+,\"duplicate\":false\}\$"
 enqueue --topic orders --payload x --key anna --priority -7 --delay 1h --expires 2h --header a=1 \
     --header 'b=[x,y]=z' --correlation corr --causation cause
 expect 0 message "$url" "$id" --json
-for part in '"state":"ready"' '"topic":"orders"' '"key":"anna"' '"priority":-7' \
+for part in '"state":"delayed"' '"topic":"orders"' '"key":"anna"' '"priority":-7' \
     '"headers":{"a":"1","b":"[x,y]=z"}' '"correlation":"corr"' '"causation":"cause"'; do
     out_has "$part"
 done

@@ -32,7 +32,7 @@ expect 0 messages "$url" --state waiting --key anna
 out_has "$second_mail"
 out_lacks "$mail"
 expect 2 messages "$url" --state sleeping
-err_has "'sleeping' is not a state; those are ready, waiting"
+err_has "'sleeping' is not a state; those are ready, delayed, retrying, waiting, parked, claimed, done, dead, cancelled and expired"
 expect 2 messages "$url" --topic ''
 expect 2 messages "$url" --limit 0
 

@@ -47,7 +47,7 @@ expect 0 enqueue "$url" --topic t --payload x --delay 1h
 expect 0 stats "$url"
 out_matches 'ready +3 .*delayed +1 .*done +0'
 expect 0 stats "$url" --json
-out_matches '^\{"ready":3,"delayed":1,"waiting":0,"parked":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false),"pauses":\[\]\}$'
+out_matches '^\{"ready":3,"delayed":1,"retrying":0,"waiting":0,"parked":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false),"pauses":\[\]\}$'
 
 # Retention removes what is finished, and only when its time has come.
 "$worker" "$url" acknowledge >/dev/null

@@ -54,7 +54,7 @@ for url in "$url" "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/
     expect 0 work "$url" --until-empty --on order.placed -- \
         sh -c '"$posthorn" enqueue "$url" --topic later --payload x --delay 1h >/dev/null'
     expect 0 trace "$url" "$root"
-    out_matches $'^order\.placed +done .*\n└─ later +ready '
+    out_matches $'^order\.placed +done .*\n└─ later +delayed '
 
     # A join, its members and its continuation are one tree, though nothing opened a scope.
     mapfile -t joined < <("$worker" "$url" join 2 2)

@@ -33,18 +33,18 @@ is_gone() { ! kill -0 "$1" 2>/dev/null; }
 ends_as done true
 ends_as 'done' sh -c 'cat >/dev/null; echo trouble >&2; exit 0'
 out_lacks trouble
-ends_as ready sh -c 'exit 75'
+ends_as retrying sh -c 'exit 75'
 out_matches 'last error +exited with 75'
-ends_as ready sh -c 'echo "the disk is full" >&2; exit 3'
+ends_as retrying sh -c 'echo "the disk is full" >&2; exit 3'
 out_matches 'last error +exited with 3: the disk is full'
 out_matches 'attempts +1'
-ends_as ready sh -c 'kill -9 $$'
+ends_as retrying sh -c 'kill -9 $$'
 out_matches 'last error +killed by signal 9'
-ends_as ready sh -c 'kill -SEGV $$'
+ends_as retrying sh -c 'kill -SEGV $$'
 out_matches 'last error +killed by signal 11'
 ends_as dead sh -c 'echo "no such customer" >&2; exit 65'
 out_matches 'last error +exited with 65: no such customer'
-ends_as ready sh -c 'head -c 100000 /dev/zero | tr "\0" a >&2; echo the-end >&2; exit 1'
+ends_as retrying sh -c 'head -c 100000 /dev/zero | tr "\0" a >&2; echo the-end >&2; exit 1'
 out_has 'the-end'
 ends_as dead sh -c 'printf "%03000d" 0 >&2; exit 65'
 expect 0 message "$url" "$id" --json
@@ -54,7 +54,7 @@ printf '#!/bin/sh\nexit 0\n' >"$scratch/own"
 chmod +x "$scratch/own"
 ends_as 'done' "$scratch/own"
 printf 'neither script nor program' >"$scratch/own"
-ends_as ready "$scratch/own"
+ends_as retrying "$scratch/own"
 out_matches 'last error +cannot start'
 
 # After its attempts a message is dead, and whoever watches is told.
@@ -199,7 +199,7 @@ work --timeout 2s --backoff 1h --on t -- \
     sh -c "echo busy >&2; sleep 300 & echo \$! >$scratch/sleeper; wait"
 expect 0 message "$url" "$id"
 out_matches 'last error +timed out after 2000 ms, killed by signal 15: busy'
-out_matches $'state +ready\n'
+out_matches $'state +retrying\n'
 until_true is_gone "$(<"$scratch/sleeper")"
 enqueue --topic t --payload x
 work --timeout 2s --backoff 1h --on t -- \
