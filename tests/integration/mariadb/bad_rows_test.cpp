@@ -111,4 +111,37 @@ TEST_F(bad_rows, that_come_back_into_the_queue_stop_nothing)
     EXPECT_EQ(rows(), "1");
 }
 
+// A session that may create temporary tables hides ours from the procedure, which runs with the
+// rights of another user.
+// Proves: OUT-20, I3
+TEST_F(bad_rows, are_not_made_by_calls_behind_temporary_tables)
+{
+    const auto first = enqueue(db, some).id;
+    EXPECT_EQ(work_off().done, 1U);
+    for (const std::string shadow : {"message", "ready", "queue", "dedup", "own_id"}) {
+        native_client caller{database.name};
+        caller.run("CREATE OR REPLACE TABLE copy LIKE posthorn_" + shadow);
+        for (const std::string options :
+             {"NULL", R"('{"ordering_key":"k"}')", R"('{"dedup_key":"d"}')",
+              R"('{"id":"9b2d0c6e-1f51-4f0e-9d5c-3f1f0a4c7e01"}')"}) {
+            root.run("DELETE FROM posthorn_dedup");
+            root.run("DELETE FROM posthorn_own_id");
+            SCOPED_TRACE(shadow + " " + options);
+            caller.run("CREATE TEMPORARY TABLE posthorn_" + shadow + " LIKE copy");
+            caller.run("START TRANSACTION");
+            caller.run("CALL posthorn_enqueue('orders', 'x', " + options + ", @id)");
+            caller.run("COMMIT");
+            const auto id = message_id::parse(caller.run("SELECT @id")).value();
+            handled.clear();
+            EXPECT_EQ(work_off().done, 1U);
+            EXPECT_THAT(handled, ::testing::ElementsAre(id));
+            EXPECT_EQ(rows(), "0");
+            root.run("DELETE FROM posthorn_message WHERE id_start = UNHEX("
+                     "'9b2d0c6e1f514f0e9d5c3f1f0a4c7e01')");
+        }
+    }
+    EXPECT_EQ(find_message(db, first)->attempts, 1);
+    EXPECT_TRUE(errors.empty());
+}
+
 } // namespace posthorn::test
