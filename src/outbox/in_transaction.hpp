@@ -1,6 +1,7 @@
 // One transaction of our own around a piece of work, run again when the database gave it up.
 #pragma once
 
+#include "store/contract/backend.hpp"
 #include "store/contract/run_again.hpp"
 #include <posthorn/store.hpp>
 
@@ -16,6 +17,18 @@ auto in_transaction(store& where, Work&& work, const stop_request& stop = {})
         return result;
     };
     return contract::run_again(where.environment(), run, stop);
+}
+
+/// The same for what is done to batches.
+template <typename Work>
+auto in_work(store& where, Work&& work)
+{
+    return contract::run_again(where.environment(), [&] {
+        transaction tx{where.backend().begin_work(), where.share()};
+        auto result = work(tx);
+        tx.commit();
+        return result;
+    });
 }
 
 } // namespace posthorn

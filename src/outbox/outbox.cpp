@@ -6,6 +6,8 @@
 #include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
+#include "store/contract/held_elsewhere.hpp"
+#include "store/contract/hurry.hpp"
 #include "store/contract/message_queue.hpp"
 #include "store/contract/settlement_follower.hpp"
 #include <posthorn/error.hpp>
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -147,6 +150,81 @@ void count_lost_ones(contract::session& session, std::span<const settlement> wha
             }
 }
 
+// Takes back all batches that are overdue, or of them one message only.
+reap_report reap_batches(transaction& tx, std::size_t limit, const outbox_options& options,
+                         const std::optional<receipt>& only)
+{
+    reap_report report;
+    auto& session = tx.session();
+    std::vector<settled_message> changed;
+    contract::gathering ends(session.follower());
+    for (const auto& overdue : session.queue().overdue_batches(limit)) {
+        std::vector<contract::decided> all;
+        for (const auto& each : overdue.open) {
+            if (only && each.receipt != *only)
+                continue;
+            const auto rules = rules_for(options, each.topic);
+            all.push_back(
+                {each.receipt, core::decide_for_absent({.topic = each.topic,
+                                                        .starts_before = each.starts_before,
+                                                        .started = each.started},
+                                                       rules.retry, rules.on_dead,
+                                                       session.environment().random->fraction())});
+        }
+        if (all.empty() && only)
+            continue;
+        const auto answers =
+            session.queue().settle(overdue.owner, overdue.fence, all, options.keep_done);
+        if (!only)
+            log_reaped(session.environment(), overdue);
+        ++report.batches;
+        report.released +=
+            static_cast<std::size_t>(std::ranges::count(answers, settled_as::released));
+        report.retrying +=
+            static_cast<std::size_t>(std::ranges::count(answers, settled_as::retrying));
+        report.dead += static_cast<std::size_t>(std::ranges::count(answers, settled_as::dead));
+        for (std::size_t i = 0; i < answers.size(); ++i) {
+            changed.push_back({.id = all[i].receipt.id, .answer = answers[i]});
+            if (answers[i] == settled_as::dead)
+                log_dead(session.environment(), all[i].receipt.id);
+        }
+    }
+    ends.follow();
+    run_hooks(tx, options, changed);
+    return report;
+}
+
+std::vector<receipt> overdue_messages(store& where, std::size_t limit)
+{
+    return in_work(where, [&](transaction& tx) {
+        std::vector<receipt> result;
+        for (const auto& overdue : tx.session().queue().overdue_batches(limit))
+            for (const auto& each : overdue.open)
+                result.push_back(each.receipt);
+        return result;
+    });
+}
+
+reap_report reap_one_by_one(store& where, std::size_t limit, const outbox_options& options)
+{
+    reap_report total;
+    for (const auto& each : overdue_messages(where, limit)) {
+        try {
+            const auto part = in_work(
+                where, [&](transaction& tx) { return reap_batches(tx, limit, options, each); });
+            total.released += part.released;
+            total.retrying += part.retrying;
+            total.dead += part.dead;
+        } catch (const std::exception& failure) {
+            if (const auto& log = where.environment().log)
+                log(log_level::error,
+                    fmt::format("cannot take back message {}, whose lease has run out: {}",
+                                to_string(each.id), failure.what()));
+        }
+    }
+    return total;
+}
+
 bool are_done_in_one_batch(std::span<const settlement> what)
 {
     return std::ranges::all_of(what, [&](const settlement& each) {
@@ -224,7 +302,7 @@ std::vector<start_answer> outbox::start(const owner& who, std::span<const receip
     std::vector<start_answer> answers(what.size(), start_answer::lost);
     if (what.empty())
         return answers;
-    return in_transaction(store_, [&](transaction& tx) {
+    return in_work(store_, [&](transaction& tx) {
         auto& queue = tx.session().queue();
         for (const auto& [number, positions] :
              grouped(what, [](const receipt& r) { return r.fence; })) {
@@ -287,7 +365,7 @@ settle_result outbox::settle(const owner& who, std::span<const settlement> what)
         return {};
     if (options_.hooks.empty() && are_done_in_one_batch(what) && !core::counts_the_lost)
         return settle_as_done(who, what);
-    return in_transaction(store_, [&](transaction& tx) { return settle(tx, who, what); });
+    return in_work(store_, [&](transaction& tx) { return settle(tx, who, what); });
 }
 
 // What happens most: a whole batch is done, and nothing else belongs into that transaction.
@@ -343,51 +421,33 @@ bool outbox::renew(const owner& who, fence which, duration lease)
 {
     check_owner(who);
     check_lease(lease);
-    return in_transaction(store_, [&](transaction& tx) {
+    return in_work(store_, [&](transaction& tx) {
         return tx.session().queue().renew(who.token, which, lease);
     });
 }
 
+// All together. A worker goes on piece by piece if that fails: a message that another transaction
+// holds, or that a settlement hook fails for, keeps no other one back.
 reap_report outbox::reap_expired(std::size_t limit)
 {
-    return in_transaction(store_, [&](transaction& tx) { return reap(tx, limit); });
+    try {
+        return in_work(store_, [&](transaction& tx) { return reap(tx, limit); });
+    } catch (const contract::held_elsewhere&) {
+        if (!contract::hurry::is_on())
+            throw;
+    } catch (const error& failure) {
+        if (!contract::hurry::is_on() || failure.retryable() || failure.in_doubt())
+            throw;
+    } catch (const std::exception&) {
+        if (!contract::hurry::is_on())
+            throw;
+    }
+    return reap_one_by_one(store_, limit, options_);
 }
 
 reap_report outbox::reap(transaction& tx, std::size_t limit)
 {
-    reap_report report;
-    auto& session = tx.session();
-    std::vector<settled_message> changed;
-    contract::gathering ends(session.follower());
-    for (const auto& overdue : session.queue().overdue_batches(limit)) {
-        std::vector<contract::decided> all;
-        for (const auto& each : overdue.open) {
-            const auto rules = rules_for(options_, each.topic);
-            all.push_back(
-                {each.receipt, core::decide_for_absent({.topic = each.topic,
-                                                        .starts_before = each.starts_before,
-                                                        .started = each.started},
-                                                       rules.retry, rules.on_dead,
-                                                       session.environment().random->fraction())});
-        }
-        const auto answers =
-            session.queue().settle(overdue.owner, overdue.fence, all, options_.keep_done);
-        log_reaped(session.environment(), overdue);
-        ++report.batches;
-        report.released +=
-            static_cast<std::size_t>(std::ranges::count(answers, settled_as::released));
-        report.retrying +=
-            static_cast<std::size_t>(std::ranges::count(answers, settled_as::retrying));
-        report.dead += static_cast<std::size_t>(std::ranges::count(answers, settled_as::dead));
-        for (std::size_t i = 0; i < answers.size(); ++i) {
-            changed.push_back({.id = all[i].receipt.id, .answer = answers[i]});
-            if (answers[i] == settled_as::dead)
-                log_dead(session.environment(), all[i].receipt.id);
-        }
-    }
-    ends.follow();
-    run_hooks(tx, options_, changed);
-    return report;
+    return reap_batches(tx, limit, options_, std::nullopt);
 }
 
 std::size_t outbox::expire_due(std::size_t limit)

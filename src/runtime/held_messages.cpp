@@ -286,6 +286,7 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
         watch_deadlines(to_stop);
         watch_leases(to_stop);
         watch_renewals(due);
+        bring_back();
         if (settle_now(linger)) {
             due.to_settle = std::move(results_);
             results_.clear();
@@ -315,6 +316,9 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
             rest = std::min(rest, std::chrono::duration_cast<duration>(
                                       std::max(*oldest_result_ + linger, not_before_) -
                                       std::chrono::steady_clock::now()));
+        if (!aside_.empty())
+            rest = std::min(rest, std::chrono::ceil<duration>(aside_.begin()->first -
+                                                              std::chrono::steady_clock::now()));
         chores_.wait_for(guard, std::max<duration>(rest, 50us));
     }
 }
@@ -338,6 +342,9 @@ std::optional<duration> held_messages::until_chores() const
             batch_complete_ ? not_before_ : std::max(*oldest_result_ + linger_min, not_before_);
         sooner(std::chrono::ceil<duration>(settle_at - std::chrono::steady_clock::now()));
     }
+    if (!aside_.empty())
+        sooner(
+            std::chrono::ceil<duration>(aside_.begin()->first - std::chrono::steady_clock::now()));
     return result ? std::optional{real_wait(*result)} : std::nullopt;
 }
 
@@ -441,6 +448,24 @@ void held_messages::try_again(std::vector<result> what, duration pause)
         results_.push_back(std::move(each));
     oldest_result_ = now;
     not_before_ = now + pause;
+}
+
+void held_messages::set_aside(result which, duration pause)
+{
+    const lock guard(mutex_);
+    aside_.emplace(std::chrono::steady_clock::now() + pause, std::move(which));
+}
+
+// At the end all get one more try.
+void held_messages::bring_back()
+{
+    const auto now = std::chrono::steady_clock::now();
+    while (!aside_.empty() && (closing_ || aside_.begin()->first <= now)) {
+        results_.push_back(std::move(aside_.begin()->second));
+        aside_.erase(aside_.begin());
+        if (!oldest_result_)
+            oldest_result_ = now;
+    }
 }
 
 void held_messages::renewed(fence which, monotonic_time asked_at)

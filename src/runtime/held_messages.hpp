@@ -27,6 +27,8 @@ using running_ptr = std::shared_ptr<running_delivery>;
 struct result {
     running_ptr of;
     outcome said;
+    int tries = 0; ///< of settling it by itself that were refused
+    int holds = 0; ///< and that another transaction was in the way of
 };
 
 /// Told what happens to them, from any thread and under the lock: must not call back.
@@ -127,6 +129,9 @@ public:
     /// The store could not be reached: they are offered again, not before `pause`.
     void try_again(std::vector<result> what, duration pause);
 
+    /// This one cannot be settled for now: it is offered again after `pause`, without the others.
+    void set_aside(result which, duration pause);
+
     void renewed(fence which, monotonic_time asked_at);
     void renewal_failed(fence which); ///< it is tried again soon, until the lease is over
     void lost(fence which);
@@ -159,6 +164,7 @@ private:
     void announce_chores();
     [[nodiscard]] bool settle_now(duration linger) const;
     [[nodiscard]] duration real_wait(duration wanted) const;
+    void bring_back();
 
     // Waiting for each other is about threads, not about messages: it is on the real clock.
     using real_time = std::chrono::steady_clock::time_point;
@@ -174,6 +180,7 @@ private:
     std::condition_variable chores_;  ///< something for whoever settles
     std::map<fence, held_batch> batches_;
     std::vector<result> results_;
+    std::multimap<real_time, result> aside_; ///< results, and when they are offered again
     std::optional<fence> suspect_;
     std::size_t parking_ = 0; ///< results that park, until they are settled
     std::optional<real_time> oldest_result_;

@@ -2,6 +2,7 @@
 #include "runtime/outbox_source.hpp"
 
 #include "store/contract/backend.hpp"
+#include "store/contract/hurry.hpp"
 
 #include <utility>
 
@@ -29,6 +30,7 @@ batch outbox_source::claim(const owner& who, const claim_options& how)
 
 settle_result outbox_source::settle(const owner& who, std::span<const settlement> what)
 {
+    const contract::hurry no_waiting;
     return outbox_.settle(who, what);
 }
 
@@ -40,11 +42,13 @@ settle_result outbox_source::settle(transaction& tx, const owner& who,
 
 bool outbox_source::renew(const owner& who, fence which, duration lease)
 {
+    const contract::hurry no_waiting;
     return outbox_.renew(who, which, lease);
 }
 
 reap_report outbox_source::reap()
 {
+    const contract::hurry no_waiting;
     return outbox_.reap_expired();
 }
 

@@ -2,13 +2,16 @@
 #include "runtime/settler.hpp"
 
 #include "runtime/work_log.hpp"
+#include "store/contract/held_elsewhere.hpp"
 #include <posthorn/correlation.hpp>
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -45,16 +48,31 @@ settled_as as_told(const result& each, settled_as answer)
     return waits_for_limit ? settled_as::released : answer;
 }
 
-// Whether it is the store that is in trouble, whoever is to be settled.
-bool passes(const std::exception_ptr& thrown)
+// A settlement that is refused this often is refused for good.
+constexpr int tries_max = 6;
+
+enum class trouble {
+    of_the_store, ///< it is away or overloaded, whatever is to be settled
+    held,         ///< another transaction holds what one of them needs
+    refused,      ///< one of them cannot be settled, or a settlement hook failed
+};
+
+trouble trouble_of(const std::exception_ptr& thrown)
 {
     try {
         std::rethrow_exception(thrown);
+    } catch (const contract::held_elsewhere&) {
+        return trouble::held;
     } catch (const error& failure) {
-        return failure.retryable() || failure.in_doubt();
+        return failure.retryable() || failure.in_doubt() ? trouble::of_the_store : trouble::refused;
     } catch (...) {
-        return false;
+        return trouble::refused;
     }
+}
+
+duration pause_after(int failures)
+{
+    return std::min<duration>(50ms * (1 << std::min(failures, 6)), pause_max);
 }
 
 } // namespace
@@ -132,16 +150,60 @@ void settler::settle_together(std::vector<result> what, bool closing)
             with_.news(std::ranges::any_of(what, is_for_others));
     } catch (...) {
         const auto thrown = std::current_exception();
-        // One of them is refused, or a settlement hook failed: the others must not wait for it.
-        if (what.size() > 1 && !passes(thrown)) {
-            for (auto& each : what)
-                settle_together({std::move(each)}, closing);
-            return;
+        const auto why = outcome_of_exception(thrown).error;
+        const auto kind = trouble_of(thrown);
+        const bool concerns_one = kind != trouble::of_the_store;
+        if (concerns_one && what.size() > 1) {
+            settle_halves(std::move(what), closing);
+        } else if (concerns_one && !closing) {
+            if (kind == trouble::refused && ++what.front().tries >= tries_max) {
+                give_up(std::move(what.front()), why);
+                return;
+            }
+            warn("cannot settle a message, will try again", why);
+            set_aside(std::move(what.front()), kind == trouble::held);
+        } else {
+            // Settling again is safe even after an unknown outcome: what was settled answers
+            // `lost`.
+            warn("cannot settle, will try again", why);
+            settle_later(std::move(what), closing);
         }
-        // Settling again is safe even after an unknown outcome: what was settled answers `lost`.
-        warn("cannot settle, will try again", outcome_of_exception(thrown).error);
-        settle_later(std::move(what), closing);
     }
+}
+
+// Until it is known which of them it is: the others must not wait for it.
+void settler::settle_halves(std::vector<result> what, bool closing)
+{
+    const auto middle = what.begin() + static_cast<std::ptrdiff_t>(what.size() / 2);
+    std::vector<result> rest(std::make_move_iterator(middle), std::make_move_iterator(what.end()));
+    what.erase(middle, what.end());
+    settle_together(std::move(what), closing);
+    settle_together(std::move(rest), closing);
+}
+
+// What another transaction holds is tried for as long as that lasts, and its lease is renewed.
+void settler::set_aside(result which, bool is_held)
+{
+    const auto pause = pause_after(is_held ? which.holds++ : which.tries);
+    with_.held.set_aside(std::move(which), pause);
+}
+
+// It will never be settled as its handler said. Dead it can be looked at; if it cannot even be
+// that, its lease runs out, and a later delivery may fare better until its attempts are used up.
+void settler::give_up(result which, std::string_view why)
+{
+    const auto id = to_string(which.of->message.receipt.id);
+    try {
+        const settlement last{.receipt = which.of->message.receipt,
+                              .outcome = fail(fmt::format("cannot be settled: {}", why))};
+        const auto answer = with_.source.settle(with_.who, {&last, 1}).answers.front();
+        complain(fmt::format("message {} cannot be settled and is dead now: {}", id, why));
+        count(which.of, last.outcome, answer);
+    } catch (const std::exception& failure) {
+        complain(fmt::format("message {} cannot be settled and is left to its lease: {}", id,
+                             failure.what()));
+    }
+    with_.held.settled({std::move(which)});
 }
 
 void settler::settle_later(std::vector<result> what, bool closing)
@@ -150,8 +212,7 @@ void settler::settle_later(std::vector<result> what, bool closing)
         with_.held.settled(what); // their leases will run out
         return;
     }
-    const auto pause = std::min<duration>(50ms * (1 << std::min(failures_++, 6)), pause_max);
-    with_.held.try_again(std::move(what), pause);
+    with_.held.try_again(std::move(what), pause_after(failures_++));
 }
 
 void settler::reap_soon()
@@ -213,6 +274,12 @@ run_report settler::so_far() const
 {
     const std::lock_guard lock(mutex_);
     return report_;
+}
+
+void settler::complain(std::string_view what) const
+{
+    if (const auto& log = with_.source.environment().log)
+        log(log_level::error, what);
 }
 
 void settler::warn(std::string_view what, std::string_view why) const

@@ -56,9 +56,13 @@ private:
     void settle(std::vector<result> what, bool closing);
     void settle_together(std::vector<result> what, bool closing);
     void settle_later(std::vector<result> what, bool closing);
+    void settle_halves(std::vector<result> what, bool closing);
+    void set_aside(result which, bool is_held);
+    void give_up(result which, std::string_view why);
     void renew(fence which);
     void reap();
     void warn(std::string_view what, std::string_view why) const;
+    void complain(std::string_view what) const;
 
     parts with_;
     mutable std::mutex mutex_;

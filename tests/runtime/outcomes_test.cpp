@@ -278,6 +278,38 @@ TEST_P(surroundings, a_settlement_hook_that_throws_undoes_what_a_transactional_h
     EXPECT_EQ(total(), 1U);
 }
 
+// Proves: I2, I20
+TEST_P(surroundings, a_settlement_that_is_refused_for_good_ends_as_dead)
+{
+    auto options = steady();
+    options.outbox.hooks = {[](transaction&, std::span<const settled_message> what) {
+        if (what.front().answer == settled_as::done)
+            throw std::runtime_error("no row for that order");
+    }};
+    const auto id = add();
+    pass([](delivery_view) {}, std::move(options)); // and comes to its end
+    EXPECT_EQ(state_of(id), message_state::dead);
+    EXPECT_THAT(look(id).last_error, ::testing::HasSubstr("cannot be settled: no row for"));
+    EXPECT_EQ(logged("cannot be settled and is dead now"), 1U);
+}
+
+// Proves: I20
+TEST_P(surroundings, a_settlement_that_is_refused_in_every_way_is_left_to_its_lease)
+{
+    auto options = steady();
+    options.outbox.hooks = {
+        [](transaction&, std::span<const settled_message>) { throw std::runtime_error("always"); }};
+    const auto id = add();
+    pass([](delivery_view) {}, std::move(options));
+    EXPECT_EQ(state_of(id), message_state::claimed);
+    EXPECT_EQ(logged("is left to its lease"), 1U);
+    clock().advance(60s);
+    pass([](delivery_view) {});
+    clock().advance(5s);
+    pass([](delivery_view) {});
+    EXPECT_EQ(state_of(id), message_state::done);
+}
+
 TEST_P(surroundings, a_settlement_hook_that_throws_holds_up_nobody_elses_message)
 {
     const auto good = add("plain");

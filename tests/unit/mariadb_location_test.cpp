@@ -1,4 +1,5 @@
 // MariaDB's URLs: split before they are decoded, refused by name, and silent about passwords.
+#include "store/contract/url.hpp"
 #include "store/mariadb/location.hpp"
 #include "store/mariadb/schema.hpp"
 #include <posthorn/error.hpp>
@@ -91,6 +92,29 @@ TEST(mariadb_url, is_refused_with_what_would_be_right)
     EXPECT_THAT(refusal("mariadb://host/db?password_file=/nowhere/at/all"),
                 HasSubstr("cannot be read"));
     EXPECT_THAT(refusal("mariadb://h%00st/db"), HasSubstr("NUL"));
+}
+
+// Nothing is ignored because it is written in another way.
+TEST(mariadb_url, is_refused_with_options_that_are_written_otherwise)
+{
+    for (const auto* options :
+         {"?SSL-MODE=REQUIRED", "?ssl-mode=REQUIRED", "?ssl=1", "?TLS=require", "?Tls=verify",
+          "? tls =require", "?%20tls%20=require", "?tls%20=require", "?+tls=require"})
+        EXPECT_THAT(refusal(std::string("mariadb://host/db") + options),
+                    HasSubstr("unknown parameter"))
+            << options;
+    for (const auto* options : {"?tls=REQUIRE", "?tls= require", "?tls=%20require", "?tls=require ",
+                                "?tls=require#", "?tls=require;pool=2", "?tls="})
+        EXPECT_THAT(refusal(std::string("mariadb://host/db") + options), HasSubstr("use off"))
+            << options;
+    for (const auto* options : {"?pool= 3", "?pool=3 ", "?pool=+3", "?pool="})
+        EXPECT_THAT(refusal(std::string("mariadb://host/db") + options), HasSubstr("number"))
+            << options;
+    EXPECT_THAT(refusal("mariadb://host/db?tls"), HasSubstr("name=value"));
+    EXPECT_THAT(refusal("mariadb://host/db?tls=require&tls=off"), HasSubstr("twice"));
+    EXPECT_THAT(refusal("mariadb://host/db?tls=off&tls_ca=ca.pem"), HasSubstr("tls_ca is given"));
+    EXPECT_EQ(contract::without_password("mariadb://host/db?PASSWORD=geheim"),
+              "mariadb://host/db?PASSWORD=***");
 }
 
 TEST(mariadb_url, never_tells_its_password)

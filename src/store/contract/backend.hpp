@@ -20,6 +20,10 @@ public:
     /// A transaction that may write.
     virtual std::unique_ptr<session> begin() = 0;
 
+    /// A transaction in which batches are settled, started or renewed. In a `hurry` it throws
+    /// `held_elsewhere` instead of waiting for a row, where the engine can.
+    virtual std::unique_ptr<session> begin_work() { return begin(); }
+
     /// A consistent view that never blocks writers; its `commit` only ends it.
     virtual std::unique_ptr<session> read() = 0;
 

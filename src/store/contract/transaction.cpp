@@ -97,7 +97,7 @@ std::vector<enqueued> contract::backend::insert(std::span<const new_message> mes
 std::vector<settled_as> contract::backend::settle(std::string_view owner, fence which,
                                                   std::span<const decided> what, bool keep_done)
 {
-    const auto own = begin();
+    const auto own = begin_work();
     auto result = own->queue().settle(owner, which, what, keep_done);
     own->commit();
     return result;

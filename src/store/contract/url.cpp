@@ -74,8 +74,12 @@ bool may_stand_in_scheme(char c)
 
 } // namespace
 
-bool is_secret_name(std::string_view name)
+bool is_secret_name(std::string_view text)
 {
+    std::string name(text);
+    std::ranges::transform(name, name.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
     return name.find("pass") != std::string_view::npos ||
            name.find("secret") != std::string_view::npos ||
            name.find("token") != std::string_view::npos;

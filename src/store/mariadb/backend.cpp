@@ -1,6 +1,7 @@
 // Opening a MariaDB store, and reaching it again after the server was away.
 #include "store/mariadb/backend.hpp"
 
+#include "store/contract/hurry.hpp"
 #include "store/contract/patience.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/mariadb/location.hpp"
@@ -76,6 +77,12 @@ std::unique_ptr<contract::session> backend::begin()
     return session_for(owned_session::purpose::write);
 }
 
+std::unique_ptr<contract::session> backend::begin_work()
+{
+    return session_for(contract::hurry::is_on() ? owned_session::purpose::work
+                                                : owned_session::purpose::write);
+}
+
 std::unique_ptr<contract::session> backend::read()
 {
     return session_for(owned_session::purpose::read);
@@ -107,8 +114,10 @@ void backend::on_any(const std::function<void(connection&)>& work)
 // A worker that has nothing to do looks, in one statement that locks nothing.
 batch backend::claim(const contract::claim_request& request)
 {
-    if (was_idle_ &&
-        !ask([&](connection& db) { return queue(db, nullptr, nullptr).any_due(request); }))
+    const auto any_due = [&](connection& db) {
+        return queue(db, &hints_.front, nullptr).any_due(request);
+    };
+    if (was_idle_ && !ask(any_due))
         return {};
     const auto own = session_for(owned_session::purpose::write);
     auto result = own->queue().claim(request);
@@ -125,7 +134,7 @@ contract::reserved_key backend::reserve(const contract::key_request& what)
 
 contract::outlook backend::outlook()
 {
-    return ask([](connection& db) { return look_ahead(db); });
+    return ask([&](connection& db) { return look_ahead(db, &hints_.front); });
 }
 
 // MariaDB cannot ring across processes: what others enqueue is looked for.

@@ -15,6 +15,7 @@ public:
     backend(settings where, const store_options& options);
 
     std::unique_ptr<contract::session> begin() override;
+    std::unique_ptr<contract::session> begin_work() override;
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
     contract::reserved_key reserve(const contract::key_request& what) override;

@@ -43,7 +43,7 @@ std::vector<batch_record> all(query& row)
 
 std::optional<batch_record> batch_record::lock(connection& db, fence number)
 {
-    auto found = one<sql::lock_batch>(db, number);
+    auto found = db.insist([&] { return one<sql::lock_batch>(db, number); });
     db.require_transaction(); // for the reason that savepoints have
     return found;
 }

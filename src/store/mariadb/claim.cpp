@@ -3,10 +3,10 @@
 
 #include "core/validation.hpp"
 #include "store/mariadb/statements.hpp"
-#include <posthorn/error.hpp>
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 namespace posthorn::mariadb {
@@ -24,10 +24,10 @@ bool priority_walk::next()
 
 claim_choice::claim_choice(connection& db, timestamp now, std::size_t limit, bool look_into_queue,
                            ready_front* front)
-    : db_(db), now_(now), limit_(limit), front_(front)
+    : db_(&db), now_(now), limit_(limit), front_(front)
 {
     bool plain_had_their_turn = false;
-    priority_walk walk(db_);
+    priority_walk walk(*db_);
     while (look_into_queue && room() > 0 && walk.next()) {
         const bool due = walk.due_since() <= now;
         if (walk.urgency() >= 0 && !plain_had_their_turn) {
@@ -51,6 +51,7 @@ void claim_choice::take_unprioritised(bool queue_too)
 {
     auto plain = read_ready();
     auto queued = queue_too ? read_queue(0) : std::vector<delivery>{};
+    drop_doubles(plain, queued);
     const auto rank = [](const delivery& each) {
         return std::tuple(each.due_at, each.receipt.position);
     };
@@ -70,12 +71,28 @@ void claim_choice::take_unprioritised(bool queue_too)
         front_->took(last_taken);
 }
 
+// A number that is in both tables is one message. Its row in the queue says more.
+void claim_choice::drop_doubles(std::vector<delivery>& plain, const std::vector<delivery>& queued)
+{
+    if (plain.empty() || queued.empty())
+        return;
+    std::unordered_set<std::int64_t> known;
+    for (const auto& each : queued)
+        known.insert(each.receipt.position);
+    std::erase_if(plain, [&](const delivery& each) {
+        const bool twice = known.contains(each.receipt.position);
+        if (twice)
+            doubles.push_back(each.receipt.position);
+        return twice;
+    });
+}
+
 std::vector<delivery> claim_choice::read_queue(std::int64_t urgency)
 {
     std::vector<delivery> result;
     {
         using statement = sql::next_in_queue;
-        auto row = db_.use(statement::text);
+        auto row = db_->use(statement::text);
         row.bind(statement::urgency, urgency)
             .bind(statement::now, now_)
             .bind(statement::limit, static_cast<std::int64_t>(room()));
@@ -97,13 +114,13 @@ std::vector<delivery> claim_choice::read_queue(std::int64_t urgency)
 std::vector<std::int64_t> claim_choice::lock_ready()
 {
     std::vector<std::int64_t> result;
-    const auto& clock = *db_.environment().clock;
+    const auto& clock = *db_->environment().clock;
     const auto began = clock.monotonic();
     const auto after = front_ != nullptr ? front_->search_after(began) : 0;
     const auto wanted = room();
     {
         using statement = sql::next_ready;
-        auto row = db_.use(statement::text);
+        auto row = db_->use(statement::text);
         row.bind(statement::after, after).bind(statement::limit, static_cast<std::int64_t>(wanted));
         while (row.step())
             result.push_back(row.integer(0));
@@ -115,7 +132,7 @@ std::vector<std::int64_t> claim_choice::lock_ready()
     std::vector<std::int64_t> earlier;
     {
         using statement = sql::earlier_ready;
-        auto row = db_.use(statement::text);
+        auto row = db_->use(statement::text);
         row.bind(statement::until, after)
             .bind(statement::limit, static_cast<std::int64_t>(wanted - result.size()));
         while (row.step())
@@ -146,13 +163,14 @@ void claim_choice::add_messages(std::vector<delivery>& to)
     for (const auto& each : to)
         seqs.push_back(each.receipt.position);
     const auto list = json_list(seqs);
-    auto row = db_.use(sql::messages_of::text);
+    auto row = db_->use(sql::messages_of::text);
     row.bind_ascii(sql::messages_of::list, list);
-    for (auto& each : to) {
-        if (!row.step() || row.integer(0) != each.receipt.position)
-            throw error(error_code::corrupt,
-                        "a message that waits is not there: somebody deleted rows by hand; see "
-                        "`posthorn doctor`");
+    bool has_row = row.step();
+    std::erase_if(to, [&](delivery& each) {
+        if (!has_row || row.integer(0) != each.receipt.position) {
+            without_message.push_back(each.receipt.position);
+            return true;
+        }
         each.receipt.id = row.id(1);
         each.created_at = row.time(2);
         each.topic = row.text(3);
@@ -160,7 +178,9 @@ void claim_choice::add_messages(std::vector<delivery>& to)
         each.correlation_id = row.text(5);
         each.causation_id = row.text(6);
         each.headers = core::headers_from_json(row.text(7));
-    }
+        has_row = row.step();
+        return false;
+    });
 }
 
 void claim_choice::add(delivery&& which, bool queued)

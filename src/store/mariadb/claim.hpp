@@ -44,9 +44,15 @@ public:
     std::vector<delivery> deliveries;
     std::vector<batch_record::member> members; ///< in the same order
 
+    /// Numbers that wait although their message is not there, and those that wait twice, as plain
+    /// ones and in the queue: another program has changed the tables. Locked, and to be removed.
+    std::vector<std::int64_t> without_message;
+    std::vector<std::int64_t> doubles;
+
 private:
     void take_from_queue(std::int64_t urgency);
     void take_unprioritised(bool queue_too);
+    void drop_doubles(std::vector<delivery>& plain, const std::vector<delivery>& queued);
     std::vector<delivery> read_queue(std::int64_t urgency);
     std::vector<delivery> read_ready();
     std::vector<std::int64_t> lock_ready();
@@ -54,7 +60,7 @@ private:
     void add(delivery&& which, bool queued);
     [[nodiscard]] std::size_t room() const { return limit_ - deliveries.size(); }
 
-    connection& db_;
+    connection* db_; // it can be chosen anew
     timestamp now_;
     std::size_t limit_;
     ready_front* front_;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
@@ -49,10 +50,29 @@ void set_encryption(MYSQL* db, const settings& with)
         mysql_optionsv(db, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
 }
 
+// For one statement: with SKIP LOCKED the server takes no such setting.
+const std::string without_waiting = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ";
+
+// Whether a statement may meet a row that an application holds for long. All others follow one that
+// has locked their rows; that they find an index's entry held by another worker is soon over.
+bool meets_applications(const contract::named_statement& which)
+{
+    constexpr std::array<std::string_view, 4> others{"ensure_heads", "make_ready", "follow_inbound",
+                                                     "release_waiters"};
+    const auto has = [&](std::string_view words) { return which.text.find(words) != words.npos; };
+    if (std::ranges::find(others, which.name) != others.end())
+        return true;
+    return (has("FOR UPDATE") && !has("SKIP LOCKED")) || has("LOCK IN SHARE MODE");
+}
+
 } // namespace
 
 connection::connection(const settings& with)
-    : owned_(true), prefix_(with.prefix), world_(with.environment), prepared_(sql::all.size())
+    : owned_(true),
+      prefix_(with.prefix),
+      world_(with.environment),
+      prepared_(sql::all.size()),
+      hurried_(sql::all.size())
 {
     initialise_client();
     db_ = mysql_init(nullptr);
@@ -74,12 +94,14 @@ connection::connection(MYSQL* lent, const settings& with)
       owned_(false),
       prefix_(with.prefix),
       world_(with.environment),
-      prepared_(sql::all.size())
+      prepared_(sql::all.size()),
+      hurried_(sql::all.size())
 {}
 
 connection::~connection()
 {
     prepared_.clear(); // before the connection that they belong to
+    hurried_.clear();
     if (owned_)
         mysql_close(db_);
     close_socket();
@@ -153,12 +175,29 @@ void connection::set_up(const settings& with)
                                 isolation.value_or(""), mode.value_or("")));
 }
 
+// Workers hold a lock for the rest of a short transaction. Who holds it for longer is an
+// application, and may hold more: for a while no lock is asked for twice.
+bool connection::asks_again(int asked)
+{
+    constexpr int asks_max = 20;
+    const auto now = world_.clock->monotonic();
+    if (patience_ != patience::none || now < hurries_until_ || !in_transaction())
+        return false;
+    if (asked == asks_max) {
+        hurries_until_ = now + std::chrono::seconds{1};
+        return false;
+    }
+    world_.clock->pause(std::chrono::milliseconds{1 + asked / 8});
+    return true;
+}
+
 query connection::use(const contract::named_statement& which)
 {
-    auto& prepared = prepared_[static_cast<std::size_t>(which.index)];
+    const bool hurries = patience_ == patience::none && meets_applications(which);
+    auto& prepared = (hurries ? hurried_ : prepared_)[static_cast<std::size_t>(which.index)];
     if (!prepared || !prepared->usable())
-        prepared =
-            std::make_unique<prepared_statement>(db_, socket_, with_prefix(which.text), which.name);
+        prepared = std::make_unique<prepared_statement>(
+            db_, socket_, (hurries ? without_waiting : "") + with_prefix(which.text), which.name);
     return query{*prepared, which};
 }
 

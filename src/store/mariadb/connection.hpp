@@ -2,6 +2,7 @@
 // prepared statements, and errors with properties.
 #pragma once
 
+#include "store/contract/held_elsewhere.hpp"
 #include "store/contract/named_statement.hpp"
 #include <posthorn/environment.hpp>
 #include <posthorn/id.hpp>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -172,6 +174,32 @@ public:
     /// The statement, prepared once and kept.
     [[nodiscard]] query use(const contract::named_statement& which);
 
+    /// What a statement does when another transaction holds a row that it needs.
+    enum class patience { lock_timeout, none };
+
+    void wait_for_locks(patience how) { patience_ = how; }
+    [[nodiscard]] patience waits_for_locks() const noexcept { return patience_; }
+
+    /// While one lives, statements that take locks do not wait for them.
+    class no_waiting {
+    public:
+        explicit no_waiting(connection& on)
+            : on_(on), before_(std::exchange(on.patience_, patience::none))
+        {}
+        no_waiting(const no_waiting&) = delete;
+        no_waiting& operator=(const no_waiting&) = delete;
+        ~no_waiting() { on_.patience_ = before_; }
+
+    private:
+        connection& on_;
+        patience before_;
+    };
+
+    /// Runs `work`, which takes a lock, a few times over when another worker has it for a moment.
+    /// Only where statements do not wait by themselves.
+    template <typename Work>
+    auto insist(Work&& work);
+
     /// Runs SQL text as it is; `during` names it in errors.
     void execute(const std::string& sql, std::string_view during);
 
@@ -207,14 +235,33 @@ private:
     void set_up(const settings& with);
     void close_socket() const noexcept;
 
+    /// Whether it is worth while to ask for a lock once more.
+    [[nodiscard]] bool asks_again(int asked);
+
     MYSQL* db_ = nullptr;
     bool owned_;
     int socket_ = -1;
+    patience patience_ = patience::lock_timeout;
+    monotonic_time hurries_until_{};
     std::string prefix_;
     posthorn::environment world_;
     std::vector<std::unique_ptr<prepared_statement>> prepared_;
+    std::vector<std::unique_ptr<prepared_statement>> hurried_; ///< that do not wait for locks
     std::optional<std::size_t> packet_bytes_max_;
 };
+
+template <typename Work>
+auto connection::insist(Work&& work)
+{
+    for (int asked = 1;; ++asked) {
+        try {
+            return work();
+        } catch (const contract::held_elsewhere&) {
+            if (!asks_again(asked))
+                throw;
+        }
+    }
+}
 
 /// A connection of one's own; a worker that ends does not wait for it.
 [[nodiscard]] std::unique_ptr<connection> connect_patiently(const settings& with);

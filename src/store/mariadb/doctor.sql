@@ -21,9 +21,11 @@ SELECT COUNT(*) FROM {p}message m
    AND NOT EXISTS (SELECT 1 FROM {p}finished f WHERE f.seq = m.seq)
 
 -- name: keys_astray
--- Heads that are not where they should be, messages that wait behind nobody, and second heads.
+-- Heads that are not where they should be, messages that wait behind nobody, and second heads. A stale head is moved on
+-- before the next claim.
 SELECT (SELECT COUNT(*) FROM {p}key_head h
-         WHERE NOT EXISTS (SELECT 1 FROM {p}queue q
+         WHERE NOT EXISTS (SELECT 1 FROM {p}stale_head s WHERE s.ordering_key = h.ordering_key)
+           AND NOT EXISTS (SELECT 1 FROM {p}queue q
                             WHERE q.seq = h.seq AND q.ordering_key = h.ordering_key AND q.place IN (1, 3, 4, 9)))
      + (SELECT COUNT(*) FROM {p}queue q
          WHERE q.place = 2 AND NOT EXISTS (SELECT 1 FROM {p}join_member j WHERE j.seq = q.seq AND j.role IN (1, 2) AND j.state = 0)

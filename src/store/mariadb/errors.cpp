@@ -145,12 +145,14 @@ void throw_error(const complaint& said, std::string_view during)
         text += ": whether the transaction was committed is not known; look it up";
     else if (!found.advice.empty())
         text += fmt::format(": {}", found.advice);
-    throw error(found.code, text,
-                {.retryable = found.retryable && !in_doubt,
-                 .in_doubt = in_doubt,
-                 .poisons_connection = lost || in_doubt,
-                 .native_code = static_cast<int>(said.code),
-                 .statement = std::string(during)});
+    const error::properties details{.retryable = found.retryable && !in_doubt,
+                                    .in_doubt = in_doubt,
+                                    .poisons_connection = lost || in_doubt,
+                                    .native_code = static_cast<int>(said.code),
+                                    .statement = std::string(during)};
+    if (said.code == ER_LOCK_WAIT_TIMEOUT && !in_doubt)
+        throw contract::held_elsewhere(found.code, text, details);
+    throw error(found.code, text, details);
 }
 
 } // namespace posthorn::mariadb

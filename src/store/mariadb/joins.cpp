@@ -101,9 +101,11 @@ std::int64_t joins::insert(const contract::new_join& what)
 std::vector<join_record> joins::lock(std::span<const std::int64_t> numbers)
 {
     const auto list = json_of(numbers);
-    auto row = db_.use(sql::lock_joins::text);
-    row.bind_ascii(sql::lock_joins::list, list);
-    return contract::read_all(row, contract::read_join<query>);
+    return db_.insist([&] {
+        auto row = db_.use(sql::lock_joins::text);
+        row.bind_ascii(sql::lock_joins::list, list);
+        return contract::read_all(row, contract::read_join<query>);
+    });
 }
 
 std::optional<join_record> joins::lock(join_id id)

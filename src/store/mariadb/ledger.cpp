@@ -133,26 +133,40 @@ void ledger::finish_plain(const std::vector<leaving>& which, place as, const del
                             [&](const leaving& each) { return each.started_at == started_at; })) {
         const auto seqs = json_list(seqs_of(which));
         using together = sql::finish_plain_together;
-        db_.use(together::text)
-            .bind_ascii(together::list, seqs)
-            .bind(together::state, number(as))
-            .bind(together::now, now_)
-            .bind(together::started_at, started_at)
-            .bind(together::attempts, std::int64_t{started_at.has_value()})
-            .bind(together::fence, trace.fence)
-            .bind_bytes_or_null(together::worker, trace.worker)
-            .run();
+        const auto added = db_.use(together::text)
+                               .bind_ascii(together::list, seqs)
+                               .bind(together::state, number(as))
+                               .bind(together::now, now_)
+                               .bind(together::started_at, started_at)
+                               .bind(together::attempts, std::int64_t{started_at.has_value()})
+                               .bind(together::fence, trace.fence)
+                               .bind_bytes_or_null(together::worker, trace.worker)
+                               .run();
+        report_ended_before(added, which.size());
         return;
     }
     const auto list = endings(which);
     using statement = sql::finish_plain;
-    db_.use(statement::text)
-        .bind_ascii(statement::list, list)
-        .bind(statement::state, number(as))
-        .bind(statement::now, now_)
-        .bind(statement::fence, trace.fence)
-        .bind_bytes_or_null(statement::worker, trace.worker)
-        .run();
+    const auto added = db_.use(statement::text)
+                           .bind_ascii(statement::list, list)
+                           .bind(statement::state, number(as))
+                           .bind(statement::now, now_)
+                           .bind(statement::fence, trace.fence)
+                           .bind_bytes_or_null(statement::worker, trace.worker)
+                           .run();
+    report_ended_before(added, which.size());
+}
+
+// The first end of a message stands. A second one means that it was made to wait again.
+void ledger::report_ended_before(std::int64_t added, std::size_t expected) const
+{
+    if (added >= static_cast<std::int64_t>(expected))
+        return;
+    if (const auto& log = db_.environment().log)
+        log(log_level::error,
+            fmt::format("{} messages had ended before they were handled: another program changed "
+                        "Posthorn's tables; run `posthorn doctor`",
+                        static_cast<std::int64_t>(expected) - added));
 }
 
 void ledger::finish_queued(const std::vector<leaving>& which, place as)
@@ -168,6 +182,13 @@ void ledger::finish_queued(const std::vector<leaving>& which, place as)
         .run();
     leave_queue(seqs);
     parking(db_).remove(locked.parked);
+    keys(db_).go_on(locked.heads);
+}
+
+void ledger::forget_queued(const std::vector<std::int64_t>& seqs)
+{
+    const auto locked = lock_queued(db_, seqs);
+    leave_queue(seqs);
     keys(db_).go_on(locked.heads);
 }
 

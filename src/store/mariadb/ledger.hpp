@@ -45,6 +45,9 @@ public:
     /// dead.
     void requeue(const std::vector<returning>& which, const delivery_trace& trace);
 
+    /// Removes rows of the queue that have no message; their keys go on.
+    void forget_queued(const std::vector<std::int64_t>& seqs);
+
     /// Removes all that is left of messages that have no row in the queue any more.
     void delete_messages(const std::vector<std::int64_t>& seqs);
 
@@ -55,6 +58,7 @@ private:
     void finish_queued(const std::vector<leaving>& which, place as);
     void requeue_plain(const std::vector<const returning*>& which, const delivery_trace& trace);
     void requeue_queued(const std::vector<const returning*>& which);
+    void report_ended_before(std::int64_t added, std::size_t expected) const;
     void leave_queue(const std::vector<std::int64_t>& seqs);
 
     connection& db_;

@@ -124,6 +124,10 @@ settings parse_location(std::string_view url, const store_options& options)
     result.tls_ca = parts.parameter("tls_ca", "");
     result.tls_cert = parts.parameter("tls_cert", "");
     result.tls_key = parts.parameter("tls_key", "");
+    if (result.tls == settings::encryption::off)
+        for (const auto* name : {"tls_ca", "tls_cert", "tls_key"})
+            if (!parts.parameter(name, "").empty())
+                refuse(fmt::format("{} is given although tls=off; leave one of them out", name));
     result.pool = number_in("pool", parts.parameter("pool", "8"), 1'000);
     result.connect_timeout = contract::parse_duration(parts.parameter("connect_timeout", "5s"));
     result.lock_timeout = contract::parse_duration(parts.parameter("lock_timeout", "5s"));

@@ -5,6 +5,7 @@ INSERT INTO {p}parked (topic, seq, reason)
 SELECT m.topic, l.seq, l.reason
   FROM JSON_TABLE(:list, '$[*]' COLUMNS (seq BIGINT PATH '$[0]', reason TINYINT PATH '$[1]')) l
        STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq
+    ON DUPLICATE KEY UPDATE reason = VALUES(reason)
 
 -- name: parked_among
 -- The first parked message behind :after of each of these topics, without a lock. Topics are bytes, and JSON is text: therefore in
@@ -38,7 +39,7 @@ SELECT topic, since FROM {p}paused ORDER BY topic
 
 -- name: outlook
 -- One round trip, and nothing is locked. kind: 0 the time · 1 a moment at which something is to be done · 2 there are
--- parked messages · 3 a pause, and since when. Each priority between the first and the last in use is looked up, mostly
+-- parked messages · 3 a pause, and since when · 4 a moment for what is done before a claim. Each priority between the first and the last in use is looked up, mostly
 -- the only one there is: the server could jump from one to the next by itself (GROUP BY), but reads all of their
 -- messages instead when its statistics are out of date.
 WITH RECURSIVE used (urgency, last) AS (
@@ -47,13 +48,14 @@ WITH RECURSIVE used (urgency, last) AS (
     SELECT urgency + 1, last FROM used WHERE urgency < last)
 SELECT 0 AS kind, '' AS topic, CAST(COALESCE(:now, {{clock}}) AS SIGNED) AS number
  UNION ALL (SELECT 1, '', 0 FROM {p}ready FORCE INDEX (PRIMARY) LIMIT 1)
- UNION ALL (SELECT 1, '', 0 FROM {p}queue FORCE INDEX ({p}queue_place) WHERE place = 0 LIMIT 1)
+ UNION ALL (SELECT 4, '', 0 FROM {p}queue FORCE INDEX ({p}queue_place) WHERE place = 0 LIMIT 1)
+ UNION ALL (SELECT 4, '', 0 FROM {p}stale_head FORCE INDEX (PRIMARY) LIMIT 1)
  UNION ALL SELECT 1, '', (SELECT q.due_at FROM {p}queue q FORCE INDEX ({p}queue_claim)
                            WHERE q.place = 1 AND q.urgency = used.urgency ORDER BY q.due_at LIMIT 1) FROM used
- UNION ALL SELECT 1, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 0
- UNION ALL SELECT 1, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 1
- UNION ALL SELECT 1, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 2
- UNION ALL SELECT 1, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 9
+ UNION ALL SELECT 4, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 0
+ UNION ALL SELECT 4, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 1
+ UNION ALL SELECT 4, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 2
+ UNION ALL SELECT 4, '', MIN(expires_at) FROM {p}queue FORCE INDEX ({p}queue_expiry) WHERE place = 9
  UNION ALL SELECT 1, '', MIN(lease_until) FROM {p}batch FORCE INDEX ({p}batch_lease)
  UNION ALL (SELECT 2, '', 0 FROM {p}parked FORCE INDEX (PRIMARY) LIMIT 1)
  UNION ALL SELECT 3, topic, since FROM {p}paused

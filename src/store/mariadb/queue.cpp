@@ -5,7 +5,10 @@
 #include "store/mariadb/keys.hpp"
 #include "store/mariadb/ledger.hpp"
 #include "store/mariadb/parking.hpp"
+#include "store/mariadb/savepoint.hpp"
 #include "store/mariadb/statements.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -45,16 +48,21 @@ queue::sight queue::look()
     auto row = db_.use(statement::text);
     row.bind(statement::now, db_.environment().clock->database_time());
     row.step();
-    return {.now = row.time(0),
-            .arrived = row.integer(1) != 0,
-            .expirable = row.integer(2) != 0,
-            .queued = row.integer(3) != 0};
+    sight seen{.now = row.time(0),
+               .arrived = row.integer(1) != 0,
+               .stale = row.integer(2) != 0,
+               .expirable = row.integer(3) != 0,
+               .queued = row.integer(4) != 0};
+    // What others held a moment ago they probably still hold.
+    if (front_ != nullptr && front_->leaves_chores_for() > duration::zero())
+        seen.arrived = seen.stale = seen.expirable = false;
+    return seen;
 }
 
 bool queue::any_due(const contract::claim_request& request)
 {
     const auto seen = look();
-    if (seen.arrived || seen.expirable)
+    if (seen.arrived || seen.stale || seen.expirable)
         return true;
     {
         auto row = db_.use(sql::any_ready::text);
@@ -74,21 +82,16 @@ bool queue::any_due(const contract::claim_request& request)
 batch queue::claim(const contract::claim_request& request)
 {
     const auto seen = look();
-    contract::gathering ends(*follower_); // joins are locked last
-    if (seen.expirable)
-        expire_due(seen.now, std::max<std::size_t>(request.limit, 100));
-    if (seen.arrived)
-        for (int i = 0; i < admissions_max; ++i)
-            if (keys(db_).admit_arrived(admitted_at_once) < admitted_at_once)
-                break;
-    // Last: whoever holds the locks of this waits for nobody.
+    do_chores(seen, std::max<std::size_t>(request.limit, 100));
     const auto unparked = parking(db_).unpark(
         {.topics = request.unpark, .after = request.unpark_after}, request.limit);
-    ends.follow();
 
     // What expires may have been the head of a key, whose next is ready now.
-    const bool queued = seen.queued || seen.arrived || seen.expirable || unparked > 0;
+    const bool queued = seen.queued || seen.arrived || seen.stale || seen.expirable || unparked > 0;
     claim_choice choice(db_, seen.now, request.limit, queued, front_);
+    // An empty answer means that nothing is due, so it must not come from bad rows alone.
+    while (remove_bad_rows(choice) && choice.deliveries.empty())
+        choice = claim_choice(db_, seen.now, request.limit, queued, front_);
     batch result;
     result.claimed_at = seen.now;
     result.lease_until = seen.now + request.lease;
@@ -96,6 +99,56 @@ batch queue::claim(const contract::claim_request& request)
     if (!result.empty())
         record_claim(request, result, std::move(choice.members));
     return result;
+}
+
+// Rows without a message, which another program has left in the tables, do not stop a store.
+bool queue::remove_bad_rows(const claim_choice& found)
+{
+    const auto& lost = found.without_message;
+    if (lost.empty() && found.doubles.empty())
+        return false;
+    auto waiting = lost;
+    waiting.insert(waiting.end(), found.doubles.begin(), found.doubles.end());
+    const auto list = json_list(waiting);
+    db_.use(sql::take_ready::text).bind_ascii(sql::take_ready::list, list).run();
+    if (!lost.empty())
+        ledger(db_, {}).forget_queued(lost);
+    if (const auto& log = db_.environment().log)
+        log(log_level::error,
+            fmt::format("removed {} entries for messages that are not there, and {} that stood "
+                        "twice, from number {} on: another program changed Posthorn's tables; run "
+                        "`posthorn doctor`",
+                        lost.size(), found.doubles.size(), std::ranges::min(waiting)));
+    return true;
+}
+
+// Nothing here waits for another transaction: what that holds is left for later.
+void queue::do_chores(const sight& seen, std::size_t expire_max)
+{
+    if (!seen.expirable && !seen.stale && !seen.arrived)
+        return;
+    bool left_some = false;
+    if (seen.expirable)
+        left_some = !expire_free(seen.now, expire_max);
+    if (seen.stale)
+        left_some = keys(db_).tend_stale(admitted_at_once) || left_some;
+    if (seen.arrived) {
+        keys::admission next;
+        for (int i = 0; i < admissions_max; ++i) {
+            next = keys(db_).admit_arrived(next.last, admitted_at_once);
+            // What was seen is not there any more if it has expired, else others hold it.
+            left_some =
+                left_some || next.left_some || (i == 0 && next.found == 0 && !seen.expirable);
+            if (next.found < admitted_at_once)
+                break;
+        }
+    }
+    if (front_ == nullptr)
+        return;
+    if (left_some)
+        front_->left_chores();
+    else
+        front_->did_chores();
 }
 
 void queue::record_claim(const contract::claim_request& request, batch& claimed,
@@ -333,19 +386,55 @@ std::size_t queue::expire_due(std::size_t limit)
     return expire_due(db_.now(), limit);
 }
 
-std::size_t queue::expire_due(timestamp now, std::size_t limit)
+std::vector<leaving> queue::lock_expirable(timestamp now, std::size_t limit)
 {
     std::vector<leaving> late;
-    {
-        using statement = sql::expirable;
-        auto row = db_.use(statement::text);
-        row.bind(statement::now, now).bind(statement::limit, static_cast<std::int64_t>(limit));
-        while (row.step())
-            late.push_back({.which = {.seq = row.integer(0), .queued = true}, .started_at = {}});
-    }
+    using statement = sql::expirable;
+    auto row = db_.use(statement::text);
+    row.bind(statement::now, now).bind(statement::limit, static_cast<std::int64_t>(limit));
+    while (row.step())
+        late.push_back({.which = {.seq = row.integer(0), .queued = true}, .started_at = {}});
+    return late;
+}
+
+void queue::expire(const std::vector<leaving>& late, timestamp now)
+{
     ledger(db_, now).finish(late, place::expired, {});
     follower_->ended(expired_ones(late));
+}
+
+std::size_t queue::expire_due(timestamp now, std::size_t limit)
+{
+    const auto late = lock_expirable(now, limit);
+    expire(late, now);
     return late.size();
+}
+
+// Together, and one by one only if another transaction holds what one of them touches: its join.
+bool queue::expire_free(timestamp now, std::size_t limit)
+{
+    const auto late = lock_expirable(now, limit);
+    if (late.empty())
+        return false;
+    const connection::no_waiting at_once(db_);
+    const auto try_to_expire = [&](const std::vector<leaving>& which) {
+        try {
+            savepoint together(db_, "posthorn_chore");
+            expire(which, now);
+            together.keep();
+            return true;
+        } catch (const contract::held_elsewhere&) {
+            if (!db_.in_transaction())
+                throw;
+            return false;
+        }
+    };
+    if (try_to_expire(late))
+        return true;
+    bool all = late.size() > 1;
+    for (const auto& each : late)
+        all = late.size() > 1 && try_to_expire({each}) && all;
+    return all;
 }
 
 } // namespace posthorn::mariadb

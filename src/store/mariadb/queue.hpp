@@ -5,11 +5,14 @@
 #include "store/contract/settlement_follower.hpp"
 #include "store/mariadb/batch_record.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/ledger.hpp"
 #include "store/mariadb/ready_front.hpp"
 
 #include <optional>
 
 namespace posthorn::mariadb {
+
+class claim_choice;
 
 class queue final : public contract::message_queue {
 public:
@@ -38,6 +41,7 @@ private:
     struct sight {
         timestamp now;
         bool arrived = false;
+        bool stale = false; ///< keys whose head is to be moved on
         bool expirable = false;
         bool queued = false;
     };
@@ -49,7 +53,12 @@ private:
         const batch_record& batch, const std::vector<std::uint32_t>& ordinals);
     bool was_called_off(const receipt& what);
     void expire_late(batch_record& batch, std::span<const receipt> what, timestamp now);
+    bool remove_bad_rows(const claim_choice& found);
+    void do_chores(const sight& seen, std::size_t expire_max);
+    [[nodiscard]] std::vector<leaving> lock_expirable(timestamp now, std::size_t limit);
+    void expire(const std::vector<leaving>& late, timestamp now);
     std::size_t expire_due(timestamp now, std::size_t limit);
+    [[nodiscard]] bool expire_free(timestamp now, std::size_t limit); ///< whether all could
 
     connection& db_;
     ready_front* front_;

@@ -6,6 +6,7 @@
 -- What a claim will find, without a lock: what a worker that has nothing to do costs.
 SELECT CAST(COALESCE(:now, {{clock}}) AS SIGNED),
        EXISTS (SELECT 1 FROM {p}queue WHERE place = 0),
+       EXISTS (SELECT 1 FROM {p}stale_head),
        EXISTS (SELECT 1 FROM {p}queue WHERE place IN (0, 1, 2, 9) AND expires_at <= COALESCE(:now, {{clock}})),
        EXISTS (SELECT 1 FROM {p}queue WHERE place = 1)
 
@@ -14,7 +15,7 @@ SELECT EXISTS (SELECT 1 FROM {p}ready)
 
 -- name: arrived
 SELECT seq, ordering_key FROM {p}queue FORCE INDEX ({p}queue_place)
- WHERE place = 0 ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ WHERE place = 0 AND seq > :after ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: arrived_before
 -- All messages that have arrived with the keys of these and not after them, whoever has locked them.
@@ -122,14 +123,17 @@ SELECT 1 FROM {p}finished WHERE seq = :seq AND fence = :fence AND state IN (7, 8
 JSON_TABLE(:list, '$[*]' COLUMNS (seq BIGINT PATH '$[0]', started_at BIGINT PATH '$[1]')) l
 
 -- name: finish_plain_together
--- Messages that were never in the queue and have started together, as whole batches do.
+-- Messages that were never in the queue and have started together, as whole batches do. Here and below: what has ended
+-- before, because another program made it wait again, keeps its end and stops nothing.
 INSERT INTO {p}finished (seq, state, finished_at, started_at, attempts, fence, worker)
 SELECT l.seq, :state, :now, :started_at, :attempts, :fence, :worker FROM {{list}}
+    ON DUPLICATE KEY UPDATE seq = {p}finished.seq
 
 -- name: finish_plain
 -- Messages that were never in the queue: this was their first and only delivery.
 INSERT INTO {p}finished (seq, state, finished_at, started_at, attempts, fence, worker)
 SELECT l.seq, :state, :now, l.started_at, l.started_at IS NOT NULL, :fence, :worker FROM {{endings}}
+    ON DUPLICATE KEY UPDATE seq = {p}finished.seq
 
 -- name: lock_queued_list
 SELECT q.seq, q.place, q.ordering_key FROM {{list}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.seq = l.seq FOR UPDATE
@@ -140,6 +144,7 @@ INSERT INTO {p}finished (seq, state, finished_at, started_at, failed_at, attempt
 SELECT q.seq, :state, :now, COALESCE(l.started_at, q.started_at), q.failed_at, q.attempts + (l.started_at IS NOT NULL),
        q.errors, q.redrives, q.fence, q.urgency, q.due_at, q.expires_at, q.worker, q.last_error
   FROM {{endings}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.seq = l.seq
+    ON DUPLICATE KEY UPDATE seq = {p}finished.seq
 
 -- name: delete_queued
 DELETE q FROM {{list}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.seq = l.seq
@@ -156,6 +161,7 @@ DELETE m FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq
 INSERT INTO {p}queue (seq, place, due_at, fence, attempts, errors, started_at, failed_at, finished_at, worker, last_error)
 VALUES (:seq, :place, :due_at, :fence, :attempts,
         :errors, :started_at, :failed_at, :finished_at, :worker, :error)
+    ON DUPLICATE KEY UPDATE seq = {p}queue.seq
 
 -- name: requeue_queued
 UPDATE {p}queue
@@ -164,6 +170,33 @@ UPDATE {p}queue
        started_at = COALESCE(:started_at, started_at), failed_at = COALESCE(:failed_at, failed_at),
        finished_at = :finished_at, last_error = COALESCE(:error, last_error)
  WHERE seq = :seq
+
+-- name: stale_heads
+SELECT number, ordering_key FROM {p}stale_head ORDER BY number LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: note_stale_head
+INSERT INTO {p}stale_head (ordering_key) VALUES (:ordering_key)
+
+-- name: forget_stale_heads
+DELETE s FROM {{list}} STRAIGHT_JOIN {p}stale_head s FORCE INDEX (PRIMARY) ON s.number = l.seq
+
+-- name: has_head
+SELECT 1 FROM {p}key_head WHERE ordering_key = :ordering_key
+
+-- name: lock_free_head
+-- For a worker, which waits for no application.
+SELECT seq FROM {p}key_head WHERE ordering_key = :ordering_key FOR UPDATE SKIP LOCKED
+
+-- name: place_of
+SELECT place FROM {p}queue WHERE seq = :seq
+
+-- name: next_seen_of_key
+-- As next_of_key, without a lock: the head's lock keeps others from adding to those that wait.
+SELECT seq FROM {p}queue FORCE INDEX ({p}queue_key)
+ WHERE ordering_key = :ordering_key AND place = 2 ORDER BY seq LIMIT 1
+
+-- name: make_ready
+UPDATE {p}queue SET place = 1 WHERE seq = :seq AND place = 2
 
 -- name: lock_head
 SELECT seq FROM {p}key_head WHERE ordering_key = :ordering_key FOR UPDATE

@@ -398,7 +398,7 @@ std::optional<message_id> reader::blocker_of(std::string_view ordering_key)
 
 contract::outlook reader::outlook()
 {
-    return look_ahead(db_);
+    return look_ahead(db_, nullptr);
 }
 
 std::vector<pause_record> reader::pauses()

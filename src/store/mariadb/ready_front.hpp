@@ -38,13 +38,42 @@ public:
         front_ = std::max(front_, last);
     }
 
+    /// Another transaction held something that a chore before a claim needed: for a while, which
+    /// grows, it need not be tried again.
+    void left_chores()
+    {
+        const std::lock_guard lock(mutex_);
+        chores_pause_ = std::clamp(chores_pause_ * 2, chores_pause_min, chores_pause_max);
+        chores_again_ = real_clock::now() + chores_pause_;
+    }
+
+    void did_chores()
+    {
+        const std::lock_guard lock(mutex_);
+        chores_pause_ = duration::zero();
+    }
+
+    /// How long chores need not be tried again; zero: they are tried.
+    [[nodiscard]] duration leaves_chores_for() const
+    {
+        const std::lock_guard lock(mutex_);
+        return std::max(std::chrono::ceil<duration>(chores_again_ - real_clock::now()),
+                        duration::zero());
+    }
+
 private:
+    using real_clock = std::chrono::steady_clock; // transactions of others last in real time
+
+    static constexpr duration chores_pause_min = std::chrono::milliseconds{5};
+    static constexpr duration chores_pause_max = std::chrono::milliseconds{100};
     static constexpr duration between_walks = std::chrono::milliseconds{100};
     static constexpr int walk_share = 10; ///< a long walk takes at most a tenth of the time
 
     mutable std::mutex mutex_;
     std::int64_t front_ = 0;
     monotonic_time next_walk_;
+    real_clock::time_point chores_again_;
+    duration chores_pause_{};
 };
 
 } // namespace posthorn::mariadb

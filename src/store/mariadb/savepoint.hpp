@@ -4,13 +4,18 @@
 #include "store/mariadb/connection.hpp"
 #include <posthorn/error.hpp>
 
+#include <string>
+#include <string_view>
+
 namespace posthorn::mariadb {
 
 class savepoint {
 public:
-    explicit savepoint(connection& db) : db_(db)
+    /// One inside another has another name: an equal name would replace the outer one.
+    explicit savepoint(connection& db, std::string_view name = "posthorn_many")
+        : db_(db), name_(name)
     {
-        db_.execute("SAVEPOINT posthorn_many", "set savepoint");
+        db_.execute("SAVEPOINT " + name_, "set savepoint");
         // Its answer says for certain whether there is a transaction. Where an error was forgotten
         // since, nobody could have known before.
         db_.require_transaction();
@@ -20,7 +25,7 @@ public:
 
     void keep()
     {
-        db_.execute("RELEASE SAVEPOINT posthorn_many", "release savepoint");
+        db_.execute("RELEASE SAVEPOINT " + name_, "release savepoint");
         kept_ = true;
     }
 
@@ -30,7 +35,7 @@ public:
         if (kept_ || !db_.in_transaction())
             return;
         try {
-            db_.execute("ROLLBACK TO SAVEPOINT posthorn_many", "return to savepoint");
+            db_.execute("ROLLBACK TO SAVEPOINT " + name_, "return to savepoint");
         } catch (const error&) {
             // The error that led here is on its way already, and a transaction that cannot be
             // rolled back partly has lost its connection.
@@ -39,6 +44,7 @@ public:
 
 private:
     connection& db_;
+    std::string name_;
     bool kept_ = false;
 };
 

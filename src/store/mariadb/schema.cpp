@@ -24,7 +24,8 @@ constexpr std::array tables{
     table{"queue", 1},       table{"key_head", 1},   table{"finished", 1},    table{"batch", 1},
     table{"dedup", 1},       table{"parked", 2},     table{"paused", 2},      table{"joins", 3},
     table{"join_member", 3}, table{"inbox", 4},      table{"command_key", 4}, table{"lease", 5},
-    table{"lease_fence", 5}, table{"fence_mark", 5}, table{"job", 6},         table{"job_run", 6}};
+    table{"lease_fence", 5}, table{"fence_mark", 5}, table{"job", 6},         table{"job_run", 6},
+    table{"stale_head", 8}};
 
 bool belongs_to(const table& which, std::int64_t version)
 {

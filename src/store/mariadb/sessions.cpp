@@ -25,8 +25,10 @@ owned_session::owned_session(pool& from, pool::turn turn, purpose why, shared_hi
     try {
         if (why == purpose::read)
             db_.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "begin");
-        db_.execute(why == purpose::write ? "START TRANSACTION READ WRITE"
-                                          : "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        db_.wait_for_locks(why == purpose::work ? connection::patience::none
+                                                : connection::patience::lock_timeout);
+        db_.execute(why == purpose::read ? "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+                                         : "START TRANSACTION READ WRITE",
                     "begin");
     } catch (...) {
         discard();

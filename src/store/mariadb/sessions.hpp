@@ -100,7 +100,7 @@ private:
 /// not go back to the pool, and neither do the idle ones: they are probably lost too.
 class owned_session final : public session_base {
 public:
-    enum class purpose { write, read };
+    enum class purpose { write, read, work };
 
     owned_session(pool& from, pool::turn turn, purpose why, shared_hints& hints,
                   const posthorn::environment& world, const posthorn::limits& bounds);

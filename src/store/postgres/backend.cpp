@@ -125,7 +125,13 @@ std::unique_ptr<contract::session> backend::read()
 
 batch backend::claim(const contract::claim_request& request)
 {
-    return own_session().queue().claim_and_commit(request);
+    try {
+        return own_session().queue().claim_and_commit(request);
+    } catch (const error& failure) {
+        if (failure.code() != error_code::constraint)
+            throw;
+    }
+    return own_session().queue().claim_and_commit(request); // see there
 }
 
 std::vector<enqueued> backend::insert(std::span<const contract::new_message> messages)

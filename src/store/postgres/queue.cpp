@@ -144,11 +144,18 @@ batch queue::claim_as_known(const contract::claim_request& request)
     }
     const auto now = world_.clock->monotonic();
     const auto from = front_.front(now);
-    if (from && !front_.leaves_chores(now) && request.start >= request.limit &&
-        request.unpark.empty())
-        if (auto plain = claim_plain(request, *from); !plain.empty())
-            return plain;
-    return claim_by_walking(request);
+    try {
+        if (from && !front_.leaves_chores(now) && request.start >= request.limit &&
+            request.unpark.empty())
+            if (auto plain = claim_plain(request, *from); !plain.empty())
+                return plain;
+        return claim_by_walking(request);
+    } catch (const error& failure) {
+        // Its row may be gone: then the name is written again before the next claim.
+        if (failure.code() == error_code::constraint)
+            talk_.db().known_worker.reset();
+        throw;
+    }
 }
 
 // Goes on where the last claim ended, as long as there is nothing but plain messages.

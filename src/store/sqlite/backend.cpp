@@ -69,13 +69,28 @@ backend::backend(location where, const store_options& options)
     const auto first = writers_.take();
 }
 
+// What is committed into a file that has no name any more is lost, and what another process commits
+// into the file of that name would not be seen here.
+backend::connections::turn backend::take(connections& from)
+{
+    auto turn = from.take();
+    if (turn->is_at_its_path())
+        return turn;
+    turn.discard();
+    from.drop_idle();
+    if (const auto& log = options_.environment.log)
+        log(log_level::warning,
+            fmt::format("{}: the file was removed or replaced; it is opened anew", where_.path));
+    return from.take();
+}
+
 std::unique_ptr<owned_session> backend::session_for(owned_session::purpose why)
 {
     if (why == owned_session::purpose::write)
-        return std::make_unique<owned_session>(writers_.take(), why, options_.environment,
+        return std::make_unique<owned_session>(take(writers_), why, options_.environment,
                                                options_.limits, doorbell_.get());
-    return std::make_unique<owned_session>(where_.in_memory() ? writers_.take() : readers_.take(),
-                                           why, options_.environment, options_.limits);
+    return std::make_unique<owned_session>(take(where_.in_memory() ? writers_ : readers_), why,
+                                           options_.environment, options_.limits);
 }
 
 std::unique_ptr<contract::session> backend::begin()
@@ -92,13 +107,13 @@ std::unique_ptr<contract::session> backend::read()
 batch backend::claim(const contract::claim_request& request)
 {
     {
-        owned_session look(where_.in_memory() ? writers_.take() : readers_.take(),
+        owned_session look(take(where_.in_memory() ? writers_ : readers_),
                            owned_session::purpose::read, options_.environment, options_.limits);
         if (!look.queue().any_due(request))
             return {};
     }
     for (;;) {
-        owned_session own(writers_.take(), owned_session::purpose::write, options_.environment,
+        owned_session own(take(writers_), owned_session::purpose::write, options_.environment,
                           options_.limits);
         auto result = own.queue().claim(request);
         const bool more_to_pass = result.empty() && own.queue().log_has_more();

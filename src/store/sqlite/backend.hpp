@@ -25,14 +25,18 @@ public:
     const posthorn::limits& limits() const override { return options_.limits; }
 
 private:
+    using connections = contract::connection_pool<connection>;
+
+    /// A connection to the file that is at the store's path now.
+    [[nodiscard]] connections::turn take(connections& from);
     std::unique_ptr<owned_session> session_for(owned_session::purpose why);
     std::unique_ptr<contract::bell> bell_of(std::shared_ptr<contract::doorbell> here,
                                             duration look_every) const;
 
     location where_;
     store_options options_;
-    contract::connection_pool<connection> writers_;
-    contract::connection_pool<connection> readers_;
+    connections writers_;
+    connections readers_;
 
     // Shared with the bells, which may be around for longer.
     std::shared_ptr<contract::doorbell> doorbell_ = std::make_shared<contract::doorbell>();

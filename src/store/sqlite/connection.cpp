@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <sys/stat.h>
 #include <system_error>
 
 namespace posthorn::sqlite {
@@ -145,6 +146,9 @@ connection::connection(const std::string& path, access how, settings with)
     if (how != access::existing)
         flags |= SQLITE_OPEN_CREATE;
     const auto& name = how == access::memory ? ":memory:" : path;
+    if (how != access::memory)
+        path_ = path;
+    opened_ = identity_of(path_); // first: a file that takes its place meanwhile is noticed
     const int code = sqlite3_open_v2(name.c_str(), &db_, flags, nullptr);
     try {
         if (code != SQLITE_OK) {
@@ -152,10 +156,27 @@ connection::connection(const std::string& path, access how, settings with)
             throw_error(db_, code, "open " + name);
         }
         configure(how);
+        if (how == access::create)
+            opened_ = identity_of(path_);
     } catch (...) {
         sqlite3_close_v2(db_);
         throw;
     }
+}
+
+connection::file_identity connection::identity_of(const std::string& path)
+{
+    struct stat found {};
+    if (path.empty() || stat(path.c_str(), &found) != 0)
+        return std::nullopt;
+    return std::pair{static_cast<std::uint64_t>(found.st_dev),
+                     static_cast<std::uint64_t>(found.st_ino)};
+}
+
+// A path that was not of the file system before says nothing: an application's own VFS has it.
+bool connection::is_at_its_path() const
+{
+    return !opened_ || identity_of(path_) == opened_;
 }
 
 connection::connection(sqlite3* lent, settings with)

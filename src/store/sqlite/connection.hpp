@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace posthorn::sqlite {
@@ -104,14 +105,23 @@ public:
     [[nodiscard]] sqlite3* handle() const noexcept { return db_; }
     [[nodiscard]] const std::string& prefix() const noexcept { return settings_.prefix; }
     [[nodiscard]] std::int64_t changes() const { return sqlite3_changes64(db_); }
+    /// Whether its path still leads to the file that it has open: another may have taken its place.
+    [[nodiscard]] bool is_at_its_path() const;
+
     [[nodiscard]] bool in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
 
 private:
     static int when_busy(void* self, int times);
     void configure(access how);
 
+    /// What the file system knows a file by. None: there is no file there, or nothing to say.
+    using file_identity = std::optional<std::pair<std::uint64_t, std::uint64_t>>;
+    static file_identity identity_of(const std::string& path);
+
     sqlite3* db_ = nullptr;
     bool owned_;
+    std::string path_; ///< empty: in memory, or lent
+    file_identity opened_;
     settings settings_;
     std::vector<sqlite3_stmt*> prepared_;
     monotonic_time busy_since_;

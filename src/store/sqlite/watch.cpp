@@ -12,6 +12,8 @@ watch::watch(location where) : where_(std::move(where)) {}
 bool watch::changed()
 {
     try {
+        if (db_ && !db_->is_at_its_path())
+            db_.reset();
         const bool first = db_ == nullptr;
         if (first)
             db_ = std::make_unique<connection>(where_.path, connection::access::existing,

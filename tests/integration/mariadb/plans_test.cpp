@@ -218,7 +218,10 @@ std::vector<probe> probes_of_keys()
 {
     const std::string key = "_binary 'key 5'";
     return {
-        {sql::arrived::text, {{sql::arrived::limit, "100"}}, {"queue_place"}, 210},
+        {sql::arrived::text,
+         {{sql::arrived::after, "0"}, {sql::arrived::limit, "100"}},
+         {"queue_place"},
+         210},
         {sql::arrived_before::text,
          {{sql::arrived_before::list, arrivals}},
          {"PRIMARY", "queue_key"},

@@ -72,6 +72,27 @@ sql "START TRANSACTION;
 is 1 'SELECT count(*) FROM orders'
 is $'order.placed\t{"order_id": 1}' 'SELECT topic, payload FROM posthorn_message'
 
+# Every payload is stored byte for byte, whichever way a client writes it.
+all_bytes=$(printf '%02X' {0..255})
+for literal in "X'$all_bytes'" "0x$all_bytes" "_binary X'$all_bytes'" "UNHEX('$all_bytes')" \
+    "CAST(X'$all_bytes' AS BINARY)"; do
+    enqueued "'bytes'" "$literal" NULL >/dev/null
+    is "$all_bytes" "SELECT hex(payload) FROM posthorn_message WHERE topic = 'bytes' ORDER BY seq DESC LIMIT 1"
+done
+printf "CALL posthorn_enqueue('raw', _binary '\\\\0\377\376\303(', NULL, @id)" | client root "$name"
+printf "PREPARE s FROM 'CALL posthorn_enqueue(?, ?, NULL, @id)'; SET @t = 'raw', @p = _binary '\200\\\\0';
+        EXECUTE s USING @t, @p" | client root "$name"
+is $'00FFFEC328\n8000' "SELECT hex(payload) FROM posthorn_message WHERE topic = 'raw' ORDER BY seq"
+
+# Text is UTF-8: half a surrogate pair is none, though the server takes it for a character.
+refused 'topic, keys and ids must be valid UTF-8' "X'61EDA080'" "''" NULL
+for name_of_text in ordering_key dedup_key correlation_id causation_id; do
+    refused 'topic, keys and ids must be valid UTF-8' "'t'" "''" \
+        "CONCAT('{\"$name_of_text\": \"', X'EDBFBF', '\"}')"
+done
+refused 'headers must be valid UTF-8' "'t'" "''" "CONCAT('{\"headers\": {\"a\": \"', X'EDA080', '\"}}')"
+enqueued "'한글'" "''" "'{\"ordering_key\": \"힣 😀\"}'" >/dev/null
+
 # Its id is a UUIDv7, and what the procedure gives back.
 id=$(enqueued "'returned'" "X'00FF'" NULL)
 [[ $id =~ ^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$ ]] || fail "id: $id"

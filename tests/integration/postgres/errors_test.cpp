@@ -324,4 +324,16 @@ TEST_F(postgres_errors, a_failed_transaction_of_our_own_cannot_be_committed_by_m
     EXPECT_EQ(find_message(db_, other), std::nullopt);
 }
 
+// Proves: I20
+TEST_F(postgres_errors, a_worker_whose_row_is_gone_is_written_anew)
+{
+    for (int i = 0; i < 3; ++i) {
+        add();
+        add({.priority = 1});
+        EXPECT_EQ(outbox(db_).claim(alice_, {.limit = 1}).size(), 1U);
+        EXPECT_EQ(outbox(db_).claim(alice_).size(), 1U);
+        admin_->execute("DELETE FROM " + schema_ + ".worker");
+    }
+}
+
 } // namespace posthorn::test

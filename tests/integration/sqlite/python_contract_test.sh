@@ -51,6 +51,14 @@ enqueue(topic="types", payload=bytes(range(256)), priority=-3, ordering_key="Gr�
         delay_ms=60_000, id=own.bytes)
 assert messages("types") == [(bytes(range(256)), own.bytes)]
 
+# Every payload is stored byte for byte, whichever type carries it; text as UTF-8, also behind a NUL.
+for payload, stored in ((b"\x00\xff\xfe", b"\x00\xff\xfe"), (bytearray(b"\xc3\x28"), b"\xc3\x28"),
+                        (memoryview(b"\x80"), b"\x80"), ("Größe", "Größe".encode()),
+                        ("a\0b", b"a\0b"), ("", b""), (b"", b""), (None, b"")):
+    topic = f"payload {uuid.uuid4()}"
+    enqueue(topic=topic, payload=payload)
+    assert [found for found, _ in messages(topic)] == [stored], (payload, messages(topic))
+
 # A duplicate adds nothing.
 for _ in range(3):
     enqueue(topic="once", dedup_key="d")
