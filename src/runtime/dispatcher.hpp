@@ -61,6 +61,7 @@ private:
     std::vector<std::string> wanted_parked(std::size_t& limit) const;
     std::size_t begin(turn& now, batch&& claimed, monotonic_time since);
     std::size_t dispatch(turn& now, std::vector<running_ptr> members);
+    void hand_to_threads(const std::vector<running_ptr>& members);
     bool may_run(turn& now, const running_ptr& which, bool alone);
     bool is_suspect(const running_delivery& which) const;
     void rest(turn& now);

@@ -239,7 +239,8 @@ void print_record(const message_record& what, payload_view payload, timestamp no
         return to.document(record_as_json(what, payload));
     facts_of(what, now).print(to);
     if (shown)
-        to.line("\n" + (is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload)));
+        to.line("\n" + (is_plain_text(what.payload) ? printable_lines(what.payload)
+                                                    : hexadecimal(what.payload)));
 }
 
 void print_page(store& where, message_filter filter, list_view view, output& to)

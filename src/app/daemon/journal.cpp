@@ -93,7 +93,7 @@ std::string journal::as_json(log_level level, std::string_view what,
                       {"message", secrets_.cleaned(std::string(what))}};
     for (const auto& each : facts)
         line[std::string(each.name)] = secrets_.cleaned(each.value);
-    return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return cli::json_text(line) + "\n";
 }
 
 std::string journal::as_text(log_level level, std::string_view what,
