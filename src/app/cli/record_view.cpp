@@ -3,10 +3,12 @@
 
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
+#include <posthorn/unit_of_work.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <utility>
 
 namespace posthorn::cli {
@@ -22,6 +24,22 @@ ordered_json time_or_null(const std::optional<timestamp>& when)
 ordered_json text_or_null(const std::string& text)
 {
     return text.empty() ? ordered_json() : ordered_json(text);
+}
+
+// Of a domain event that a unit of work has stored. Anything else under that name is no time.
+std::optional<timestamp> occurred_at(const message_record& what)
+{
+    const auto found = what.headers.find(std::string(occurred_at_header));
+    if (found == what.headers.end())
+        return std::nullopt;
+    std::int64_t count = 0;
+    const auto& text = found->second;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
+    constexpr std::int64_t count_max = 253'402'300'800'000'000; // the year 10000
+    if (failure != std::errc{} || end != text.data() + text.size() || count < 0 ||
+        count >= count_max)
+        return std::nullopt;
+    return timestamp{timestamp::duration{count}};
 }
 
 ordered_json as_json(const message_record& what)
@@ -40,6 +58,7 @@ ordered_json as_json(const message_record& what)
             {"headers", what.headers},
             {"correlation", text_or_null(what.correlation_id)},
             {"causation", text_or_null(what.causation_id)},
+            {"occurred_at", time_or_null(occurred_at(what))},
             {"created_at", iso_time(what.created_at)},
             {"due_at", iso_time(what.due_at)},
             {"expires_at", time_or_null(what.expires_at)},
@@ -95,6 +114,7 @@ void add_times(fact_sheet& facts, const message_record& what, timestamp now)
         if (when)
             facts.add(name, fmt::format("{} ({})", iso_time(*when), relative(*when, now)));
     };
+    add("occurred", occurred_at(what));
     add("created", what.created_at);
     add("due", what.due_at);
     add("expires", what.expires_at);
