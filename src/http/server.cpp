@@ -17,6 +17,8 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <poll.h>
 #include <string_view>
@@ -113,11 +115,8 @@ public:
     std::string name; ///< for people
     answering answers;
     std::optional<listening_socket> door;
-    latch no_more;     ///< nobody is accepted
-    latch closed;      ///< the port is free again
     latch interrupted; ///< nobody is waited for
-    latch freed;       ///< a thread is free again
-    latch finished;    ///< all that was accepted is with a thread
+    latch wake;        ///< a thread is free again, or nobody is to be accepted any more
     std::atomic<bool> listening = false;
     idle_connections idle;
     std::optional<bounded_threads> threads; // after what they use
@@ -147,6 +146,13 @@ private:
     monotonic_time tell_after_{};
     duration pause_ = pause_min;
     bool told_trouble_ = false;
+
+    // How far its end has come: no files, which may be few.
+    std::atomic<bool> no_more_ = false; ///< nobody is accepted
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool closed_ = false;   ///< the port is free again
+    bool finished_ = false; ///< all that was accepted is with a thread
 };
 
 void server::state::tell(log_level level, std::string_view what,
@@ -239,8 +245,7 @@ void server::state::wait()
     polled_.clear();
     polled_.push_back(
         {.fd = incoming.empty() ? -1 : interrupted.file(), .events = POLLIN, .revents = 0});
-    polled_.push_back({.fd = freed.file(), .events = POLLIN, .revents = 0});
-    polled_.push_back({.fd = door ? no_more.file() : -1, .events = POLLIN, .revents = 0});
+    polled_.push_back({.fd = wake.file(), .events = POLLIN, .revents = 0});
     const bool takes = !is_full();
     polled_.push_back(
         {.fd = takes && may_accept() ? door->file() : -1, .events = POLLIN, .revents = 0});
@@ -248,7 +253,7 @@ void server::state::wait()
     if (takes)
         incoming.list_sockets(polled_);
     (void)::poll(polled_.data(), polled_.size(), wait_ms_max());
-    freed.clear();
+    wake.clear();
     if (takes)
         incoming.take_from(polled_.data() + first, ready_);
 }
@@ -271,13 +276,15 @@ void server::state::close_port()
 {
     listening = false;
     door.reset();
-    closed.set();
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
 }
 
 void server::state::turn()
 {
     wait();
-    if (door && no_more.is_set())
+    if (door && no_more_)
         close_port();
     if (interrupted.is_set())
         incoming.give_up(ready_);
@@ -297,7 +304,9 @@ void server::state::run()
             incoming.send_one_away();
         }
     }
-    finished.set();
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+    changed_.notify_all();
 }
 
 void server::state::serve(connection& with, bool is_malformed)
@@ -324,26 +333,27 @@ void server::state::serve(connection& with, bool is_malformed)
 
 void server::state::stop_accepting()
 {
-    no_more.set();
     if (!receiving.joinable())
         return;
-    pollfd until{.fd = closed.file(), .events = POLLIN, .revents = 0};
-    while (!closed.is_set())
-        (void)::poll(&until, 1, -1);
+    no_more_ = true;
+    wake.set();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return closed_; });
 }
 
 void server::state::stop()
 {
-    stop_accepting();
     if (!receiving.joinable())
         return;
+    stop_accepting();
     const auto patience_until = machine_time() + stop_patience;
-    pollfd until{.fd = finished.file(), .events = POLLIN, .revents = 0};
-    (void)::poll(
-        &until, 1,
-        static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(stop_patience).count()));
+    bool in_time = false;
+    {
+        std::unique_lock lock(mutex_);
+        in_time = changed_.wait_for(lock, stop_patience, [this] { return finished_; });
+    }
     const auto left = std::max(patience_until - machine_time(), duration::zero());
-    if (!finished.is_set() || !threads->wait_for_all(left))
+    if (!in_time || !threads->wait_for_all(left))
         interrupted.set();
     receiving.join();
     threads.reset();
@@ -367,7 +377,7 @@ std::uint16_t server::start()
     of.door.emplace(of.how.who, of.how.address, of.how.port);
     of.name = fmt::format("{} at {}", of.how.who, of.door->place());
     const auto port = of.door->port();
-    of.threads.emplace(of.how.connections_max, [&of] { of.freed.set(); });
+    of.threads.emplace(of.how.connections_max, [&of] { of.wake.set(); });
     of.listening = true;
     of.receiving = std::thread([&of] { of.run(); });
     return port;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -175,7 +176,8 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
         try {
             work(now);
             // Nobody has asked it to stop, so nobody is in a hurry.
-            while (!now.stopping() && !with_->held.wait_until_empty(1s)) {}
+            while (!now.stopping() && !with_->settling.failure() &&
+                   !with_->held.wait_until_empty(1s)) {}
         } catch (...) {
             fatal = std::current_exception();
         }
@@ -191,6 +193,8 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
     with_->listen(nullptr);
     auto report = with_->settling.so_far();
     report.left_running = with_->held.running();
+    if (!fatal)
+        fatal = with_->settling.failure();
     if (fatal)
         std::rethrow_exception(fatal);
     return report;
@@ -201,6 +205,8 @@ void dispatcher::work(turn& now)
     // One pass is too short for the settler to get round to it.
     bool reap_first = now.how.until_empty;
     while (!now.stopping() && !now.over && now.claimed < now.how.limit) {
+        if (const auto why = with_->settling.failure())
+            std::rethrow_exception(why);
         try {
             if (reap_first)
                 (void)with_->source->reap();
@@ -330,8 +336,7 @@ std::size_t dispatcher::begin(turn& now, batch&& claimed, monotonic_time since)
 // Returns: how many have begun.
 std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
 {
-    std::vector<std::function<void()>> tasks;
-    tasks.reserve(members.size());
+    std::vector<running_ptr> plain;
     std::vector<running_ptr> asynchronous;
     const bool alone = members.size() == 1 && !now.others_run &&
                        with_->held.is_alone(members.front()->message.receipt.fence);
@@ -349,17 +354,21 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
         if (std::holds_alternative<any_handler::asynchronous>(each->to->handler.run))
             asynchronous.push_back(std::move(each));
         else
-            tasks.emplace_back([with = with_, which = std::move(each)] { invoke(with, which); });
+            plain.push_back(std::move(each));
     }
     if (now.quiet > 0)
         --now.quiet;
-    const auto begun = tasks.size() + asynchronous.size();
-    if (!tasks.empty()) {
-        with_->threads.submit(std::move(tasks));
-        with_->held.poke();
+    const auto begun = plain.size() + asynchronous.size();
+    std::exception_ptr no_thread;
+    try {
+        hand_to_threads(plain);
+    } catch (const error&) {
+        no_thread = std::current_exception();
     }
     for (const auto& each : asynchronous)
         invoke(with_, each);
+    if (no_thread)
+        std::rethrow_exception(no_thread);
     return begun;
 }
 
@@ -568,7 +577,8 @@ void dispatcher::drain()
     for (;;) {
         const auto end = with_->watch->end().value_or(clock::now()); // a second stop moves it
         const auto left = std::chrono::duration_cast<duration>(end - clock::now());
-        if (with_->held.wait_until_empty(std::clamp<duration>(left, 0us, 50ms)) || left <= 0us)
+        if (with_->held.wait_until_empty(std::clamp<duration>(left, 0us, 50ms)) || left <= 0us ||
+            with_->settling.failure())
             return;
     }
 }

@@ -81,6 +81,7 @@ private:
     void note_taken_back(const wanted_back& wanted, const batch& claimed, bool all_known);
     std::size_t begin(turn& now, batch&& claimed, monotonic_time since);
     std::size_t dispatch(turn& now, std::vector<running_ptr> members);
+    void hand_to_threads(const std::vector<running_ptr>& members);
     bool may_run(turn& now, const running_ptr& which, bool alone);
     bool is_suspect(const running_delivery& which) const;
     void rest(turn& now);

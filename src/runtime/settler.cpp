@@ -81,12 +81,36 @@ settler::settler(parts with) : with_(std::move(with)) {}
 
 void settler::run()
 {
-    for (;;) {
-        // While tasks wait for a thread somebody has to see to it.
-        const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
-        if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
-            return;
+    try {
+        for (;;) {
+            // While tasks wait for a thread somebody has to see to it.
+            const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
+            if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
+                return;
+        }
+    } catch (...) {
+        fail(std::current_exception());
     }
+}
+
+void settler::fail(std::exception_ptr why) noexcept
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (!failure_)
+            failure_ = std::move(why);
+    }
+    with_.held.wake();
+    try {
+        with_.news(false);
+    } catch (...) { // The worker looks by itself soon.
+    }
+}
+
+std::exception_ptr settler::failure() const
+{
+    const std::lock_guard lock(mutex_);
+    return failure_;
 }
 
 void settler::tend()

@@ -4,10 +4,12 @@
 #include "app/cli/state_words.hpp"
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
+#include <posthorn/unit_of_work.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <utility>
 
 namespace posthorn::cli {
@@ -32,6 +34,22 @@ ordered_json why_parked(const message_record& what)
                : ordered_json();
 }
 
+// Of a domain event that a unit of work has stored. Anything else under that name is no time.
+std::optional<timestamp> occurred_at(const message_record& what)
+{
+    const auto found = what.headers.find(std::string(occurred_at_header));
+    if (found == what.headers.end())
+        return std::nullopt;
+    std::int64_t count = 0;
+    const auto& text = found->second;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
+    constexpr std::int64_t count_max = 253'402'300'800'000'000; // the year 10000
+    if (failure != std::errc{} || end != text.data() + text.size() || count < 0 ||
+        count >= count_max)
+        return std::nullopt;
+    return timestamp{timestamp::duration{count}};
+}
+
 ordered_json as_json(const message_record& what)
 {
     return {{"id", to_string(what.id)},
@@ -48,6 +66,7 @@ ordered_json as_json(const message_record& what)
             {"headers", what.headers},
             {"correlation", text_or_null(what.correlation_id)},
             {"causation", text_or_null(what.causation_id)},
+            {"occurred_at", time_or_null(occurred_at(what))},
             {"created_at", iso_time(what.created_at)},
             {"due_at", iso_time(what.due_at)},
             {"expires_at", time_or_null(what.expires_at)},
@@ -103,6 +122,7 @@ void add_times(fact_sheet& facts, const message_record& what, timestamp now)
         if (when)
             facts.add(name, fmt::format("{} ({})", iso_time(*when), relative(*when, now)));
     };
+    add("occurred", occurred_at(what));
     add("created", what.created_at);
     add("due", what.due_at);
     add("expires", what.expires_at);
@@ -247,7 +267,8 @@ void print_record(const message_record& what, payload_view payload, timestamp no
         return to.document(record_as_json(what, payload));
     facts_of(what, now).print(to);
     if (shown)
-        to.line("\n" + (is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload)));
+        to.line("\n" + (is_plain_text(what.payload) ? printable_lines(what.payload)
+                                                    : hexadecimal(what.payload)));
 }
 
 void print_page(store& where, message_filter filter, list_view view, output& to)

@@ -21,8 +21,6 @@
 namespace posthorn::cli {
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr auto look_for_news_every = std::chrono::milliseconds{200};
 constexpr std::size_t page_size = 1'000;
 
@@ -196,8 +194,7 @@ private:
     {
         const auto shown = what_.with_payload ? payload_view::shown : payload_view::hidden;
         if (to_.json())
-            return to_.line(record_as_json(what, shown)
-                                .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+            return to_.line(json_text(record_as_json(what, shown)));
         const auto now = where_.environment().clock->now();
         const auto state = fmt::format("{:<9}", word_of(what));
         to_.line(fmt::format("{}  {}  {}  {}{}  {}", iso_time(now).substr(11, 12),
@@ -206,7 +203,8 @@ private:
                              what.ordering_key.empty() ? "" : " " + printable(what.ordering_key),
                              detail_of(what, now)));
         if (what_.with_payload)
-            to_.line(is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload));
+            to_.line(is_plain_text(what.payload) ? printable_lines(what.payload)
+                                                 : hexadecimal(what.payload));
     }
 
     [[nodiscard]] std::int64_t read_from() const

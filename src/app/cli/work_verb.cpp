@@ -54,6 +54,7 @@ struct workplace {
     std::function<void(std::string_view)> on_output; ///< of children; empty: it is ours
     const stop_request stop;
     daemon::redaction secrets; ///< which handlers may know, and say
+    const std::shared_ptr<process_shortage> shortage = std::make_shared<process_shortage>();
 };
 
 std::string name_of(const delivery& which)
@@ -72,9 +73,11 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
          .on_output = place.on_output,
          .on_error_output = [&](std::string_view text) { place.screen.pass(text); },
          .filter = {.cleaned = [&](std::string text) { return place.secrets.cleaned(text); },
-                    .secret_bytes_max = place.secrets.bytes_max()}});
+                    .secret_bytes_max = place.secrets.bytes_max()},
+         .shortage = place.shortage,
+         .on_shortage = [&](std::string_view line) { place.screen.log(line); }});
     const auto& said = end.said;
-    if (said.verdict == outcome::kind::postpone)
+    if (!end.put_off_because.empty())
         place.screen.log(
             fmt::format("put off  {}: {}", name_of(view.message()), end.put_off_because));
     return said;

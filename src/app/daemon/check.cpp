@@ -257,8 +257,7 @@ void tell_problems(const bad_configuration& wrong, const cli::output& to)
               {"message", fmt::format("{} in {}", count, cli::printable(wrong.file))},
               {"problems", as_json(wrong.file, wrong.problems)},
               {"warnings", as_json(wrong.file, wrong.warnings)}}}};
-        const auto text =
-            document.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        const auto text = cli::json_text(document) + "\n";
         static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
         return;
     }

@@ -235,10 +235,16 @@ void generation::make_worker()
 void generation::add_commands()
 {
     const stop_request stop{draining_.get_token(), now_.get_token()};
+    const auto shortage = std::make_shared<cli::process_shortage>();
     for (const auto& each : what_.handlers) {
         const auto program = std::make_shared<const cli::command>(cli::find_command(each.command));
-        const cli::command_rules rules{
-            .timeout = each.timeout, .grace = what_.daemon.grace, .stop = stop};
+        const cli::command_rules rules{.timeout = each.timeout,
+                                       .grace = what_.daemon.grace,
+                                       .stop = stop,
+                                       .shortage = shortage,
+                                       .on_shortage = [log = around_.log](std::string_view line) {
+                                           log->write(log_level::warning, line);
+                                       }};
         const auto run = [program, rules, log = around_.log](const delivery_view& view) {
             auto with = rules;
             with.on_output =

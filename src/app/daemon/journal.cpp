@@ -98,7 +98,7 @@ std::string journal::as_json(const event& which, some_facts facts) const
         else
             shown = secrets_.cleaned(std::get<std::string>(each.value));
     }
-    return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return cli::json_text(line) + "\n";
 }
 
 std::string journal::as_text(const event& which, some_facts facts) const
