@@ -219,7 +219,7 @@ void settler::give_up(result which, std::string_view why)
     const auto id = to_string(which.of->message.receipt.id);
     try {
         const settlement last{.receipt = which.of->message.receipt,
-                              .outcome = fail(fmt::format("cannot be settled: {}", why))};
+                              .outcome = posthorn::fail(fmt::format("cannot be settled: {}", why))};
         const auto answer = with_.source.settle(with_.who, {&last, 1}).answers.front();
         complain(fmt::format("message {} cannot be settled and is dead now: {}", id, why));
         count(which.of, last.outcome, answer);
