@@ -105,7 +105,14 @@ incoming_requests::bounds bounds_for(const server_options& how)
 
 class server::state {
 public:
-    explicit state(server_options given) : how(std::move(given)), incoming(bounds_for(how)) {}
+    explicit state(server_options given) : how(std::move(given)), incoming(bounds_for(how))
+    {
+        // The library would tell strangers what was thrown, in a header.
+        answers.set_exception_handler([](const auto&, auto& response, const std::exception_ptr&) {
+            response.status = 500;
+            response.set_content("something went wrong here\n", "text/plain");
+        });
+    }
 
     void run();
     void stop_accepting();

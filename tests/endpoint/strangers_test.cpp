@@ -366,6 +366,47 @@ TEST_F(endpoint_strangers, a_socket_that_breaks_is_replaced)
 }
 
 // Proves: INB-05
+TEST_F(endpoint_strangers, a_line_break_that_is_encoded_in_a_header_is_no_line_break_of_ours)
+{
+    const auto said = post(
+        "/hooks/open",
+        {{"webhook-id", "1"}, {"X", "a%0D%0ASet-Cookie: b"}, {"Origin", "a%0D%0ASet-Cookie: b"}},
+        "{}");
+    EXPECT_THAT(said.text, ::testing::Not(HasSubstr("Set-Cookie")));
+    for (const auto& each : list_inbound(store)) {
+        const auto stored = find_message(store, each.message.value()).value().headers;
+        for (const auto& [name, value] : stored)
+            EXPECT_THAT(value, ::testing::Not(HasSubstr("\n"))) << name;
+    }
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, a_long_path_is_refused_before_it_is_matched)
+{
+    for (const std::size_t bytes : {1'000U, 2'000U, 30'000U}) {
+        const auto path = "/" + std::string(bytes, 'a');
+        EXPECT_EQ(ask("POST " + path + " HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status / 100, 4);
+    }
+    EXPECT_EQ(post("/hooks/open", {{"webhook-id", "1"}}, "{}").status, 202);
+}
+
+// Proves: INB-05
+TEST_F(endpoint_strangers, headers_that_speak_for_the_connection_change_nothing)
+{
+    EXPECT_EQ(post("/hooks/open",
+                   {{"webhook-id", "1"},
+                    {"REMOTE_ADDR", "10.0.0.1"},
+                    {"LOCAL_ADDR", "10.0.0.1"},
+                    {"REMOTE_PORT", "1"},
+                    {"X-Forwarded-For", ","},
+                    {"Accept", "a;q=nan,,;"},
+                    {"Content-Type", "multipart"}},
+                   "{}")
+                  .status,
+              202);
+}
+
+// Proves: INB-05
 TEST_F(endpoint_strangers, trouble_that_comes_and_goes_is_told_once)
 {
     listen_with(options());
