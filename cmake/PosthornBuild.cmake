@@ -50,7 +50,8 @@ function(posthorn_library name)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(posthorn_${name} PUBLIC cxx_std_20)
-  target_link_libraries(posthorn_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:posthorn_build>)
+  target_link_libraries(posthorn_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:posthorn_build>
+                                        $<BUILD_INTERFACE:posthorn_hardened_code>)
   set_target_properties(posthorn_${name} PROPERTIES EXPORT_NAME ${name})
   set_property(GLOBAL APPEND PROPERTY POSTHORN_LIBRARIES posthorn_${name})
 endfunction()

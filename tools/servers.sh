@@ -7,6 +7,8 @@
 #
 #   tools/servers.sh NAME start DIR [option…]   one of them
 #   tools/servers.sh NAME kill DIR              a crash: all of its processes at once
+#   tools/servers.sh NAME freeze DIR            it hangs: all of its processes stand still
+#   tools/servers.sh NAME thaw DIR              and go on
 #   tools/servers.sh NAME stop DIR
 #
 # NAME is postgres, mariadb, rabbitmq, nats or redis.
@@ -194,6 +196,18 @@ kill_one() {
     write_env
 }
 
+freeze_one() { signal_family "$1" STOP; }
+thaw_one() { signal_family "$1" CONT; }
+
+# signal_family <name> <signal>: the server and its children, of which new ones may come meanwhile.
+signal_family() {
+    local home='' port='' pid
+    known "$1" && running "$1" || die "$1 does not run"
+    pid=$(<"$dir/$1.pid")
+    kill -s "$2" "$pid"
+    children_of "$pid" | while read -r pid; do kill -s "$2" "$pid" 2>/dev/null || true; done
+}
+
 # All at once; when one fails, the others do not stay behind.
 start_all() {
     local name pid pids=() failed=0
@@ -336,7 +350,7 @@ is_name() { [[ " ${names[*]} " == *" $1 "* ]]; }
 case ${1:-} in
 start | stop) verb=$1_all dir=${2:-} ;;
 env) verb=cat dir=${2:-} ;;
-*) is_name "${1:-}" && [[ ${2:-} =~ ^(start|kill|stop)$ ]] && verb=${2}_one dir=${3:-} || usage ;;
+*) is_name "${1:-}" && [[ ${2:-} =~ ^(start|kill|freeze|thaw|stop)$ ]] && verb=${2}_one dir=${3:-} || usage ;;
 esac
 [[ -n $dir ]] || usage
 if [[ $verb == start_all ]]; then

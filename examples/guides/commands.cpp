@@ -68,7 +68,8 @@ response answer_to(ph::store& store, const std::string& key, const std::string& 
     case ph::command_answer::replayed: return {200, *charged.result};
     case ph::command_answer::mismatch: return {422, "this key was used for another request"};
     case ph::command_answer::in_progress:
-    case ph::command_answer::lost: break;
+    case ph::command_answer::lost:
+    case ph::command_answer::stopped: break;
     }
     return {409, "try again"};
 }

@@ -71,6 +71,22 @@ void wait_for(ph::store& store, ph::join_id join)
                                   .on_fail = ph::message{"report.apologize", ""}});
 }
 
+void count_elsewhere(ph::store& tenant, ph::join_id join)
+{
+    auto tx = tenant.begin();
+    const auto step = ph::enqueue(tx, {"extract", "orders"}).id;
+    ph::attach(tx, ph::remote_join{.store = "head-office", .join = join}, step);
+    tx.commit();
+}
+
+void work_and_report(ph::store& tenant, const ph::store_provider& all_stores)
+{
+    ph::worker worker(tenant);
+    worker.handle(ph::join_report_topic, ph::join_reports(all_stores, {.own_name = "tenant-42"}));
+    worker.handle("extract", [](const ph::delivery_view&) {});
+    pt::drain(worker);
+}
+
 } // namespace
 
 int main()
@@ -96,6 +112,13 @@ try {
     expect(pt::nothing_was_enqueued(store, "etl.give_up"));
     expect(pt::was_enqueued(store, "report.print", {""}));
     expect(ph::list_joins(store, {.grouping_key = "acme"}).size() == 1);
+
+    pt::store_for_tests tenant;
+    const auto across = ph::open_join(store, {.expected = 1});
+    count_elsewhere(tenant, across);
+    work_and_report(tenant, ph::stores({{.name = "head-office", .at = store}}));
+    expect(ph::find_join(store, across)->state == ph::join_state::completed);
+    expect(ph::list_remote_members(store, across).at(0).store == "tenant-42");
 } catch (const std::exception& failure) {
     std::cerr << failure.what() << "\n";
     return 1;

@@ -29,6 +29,13 @@ void relay_to_broker(ph::store store, std::shared_ptr<ph::transport> broker, std
     relay.run(stop);
 }
 
+std::shared_ptr<ph::transport> open_with_stream(const std::string& url)
+{
+    return ph::open_nats(
+        {.url = url,
+         .declare = ph::nats_declaration{.stream = "ORDERS", .subjects = {"orders.>"}}});
+}
+
 std::unique_ptr<ph::feed> open_stream(const std::string& url, const std::string& stream)
 {
     return ph::open_nats_feed({.url = url, .stream = stream, .consumer = "billing"});
@@ -68,6 +75,7 @@ void make_stream(const std::string& url, const std::string& name, const std::str
 
 int main()
 try {
+    (void)&open_with_stream; // calling it would leave a stream behind
     const char* url = std::getenv("POSTHORN_TEST_NATS");
     if (url == nullptr)
         throw std::runtime_error("POSTHORN_TEST_NATS is not set: run ./dev servers, and then this "

@@ -27,6 +27,15 @@ void relay_to_broker(ph::store store, const std::string& url, std::stop_token st
     relay.run(stop);
 }
 
+std::shared_ptr<ph::transport> open_shop(const std::string& url)
+{
+    return ph::open_rabbitmq({.url = url,
+                              .exchange = "shop",
+                              .declare = ph::rabbitmq_declaration{.exchange_type = "topic",
+                                                                  .queue = "shop.orders",
+                                                                  .binding = "orders.#"}});
+}
+
 std::unique_ptr<ph::feed> open_queue(const std::string& url, const std::string& queue)
 {
     return ph::open_rabbitmq_feed(
@@ -43,6 +52,7 @@ void feed_from_broker(ph::store store, ph::feed& queue, std::stop_token stop)
 
 int main()
 {
+    (void)&open_shop; // calling it would leave an exchange behind
     const char* url = std::getenv("POSTHORN_TEST_RABBITMQ");
     if (url == nullptr)
         throw std::runtime_error("POSTHORN_TEST_RABBITMQ is not set: run ./dev servers, and then "
@@ -53,7 +63,7 @@ int main()
     std::stop_source told;
     std::jthread relaying([&] { relay_to_broker(store, url, told.get_token()); });
 
-    // A queue that is not there yet would make the message a dead letter: so wait for it.
+    // A queue that is not there yet would cost the message an attempt: so wait for it.
     const auto way = open_broker(url, "");
     ph::direct_publisher direct(way);
     while (!direct.publish({"ready", "x"}, {.destination = "/" + name}).accepted())

@@ -15,7 +15,7 @@ ph::worker_options options()
 {
     ph::worker_options options;
     options.outbox.retries = {
-        .fallback = ph::exponential_retry{.first = 2s, .cap = 1min, .attempts_max = 10},
+        .fallback = ph::exponential_retry{.first = 2s, .cap = 6h, .attempts_max = 25},
         .by_topic = {
             {"mail.welcome", ph::persistent_retry{.first = 2s, .then_every = 24h}},
             {"stock.reserve", ph::custom_retry{[](int starts) -> std::optional<ph::duration> {
@@ -41,6 +41,11 @@ ph::outcome charge(const ph::delivery_view& d)
     return ph::done();
 }
 
+ph::outcome send_mail(const ph::delivery_view& /*mail*/)
+{
+    return ph::retry("the mail server is being moved");
+}
+
 std::size_t try_the_dead_again(ph::store& store)
 {
     return ph::redrive(store, {.topic = "payments.*", .error_contains = "card"},
@@ -54,6 +59,8 @@ int main()
     ph::testing::store_for_tests store;
     ph::worker worker(store, options());
     worker.handle("payments.charge", charge);
+    worker.handle("mail.*", &send_mail,
+                  {.failures = {.retry = ph::persistent_retry{}, .on_dead = ph::dead_key::skips}});
     worker.handle("stock.reserve", [](const ph::delivery_view&) { return ph::retry("none left"); });
 
     for (const auto* status : {"200", "400", "402"})

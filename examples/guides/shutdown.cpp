@@ -48,9 +48,9 @@ void serve_within(ph::store store)
 }
 
 // Called by somebody's timer.
-void on_timer(ph::worker& worker)
+void on_timer(ph::worker& worker, const ph::stop_request& stop)
 {
-    const auto report = worker.process_outbox(1'000);
+    const auto report = worker.process_outbox(1'000, stop);
     std::cout << report.done << " done in this pass\n";
 }
 
@@ -65,6 +65,6 @@ int main()
     serve_within(store);
     ph::worker worker(store);
     worker.handle("mail.*", [](const ph::delivery_view&) {});
-    on_timer(worker);
+    on_timer(worker, {});
     return ph::count_messages(store).ready == 0 ? status : EXIT_FAILURE;
 }

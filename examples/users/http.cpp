@@ -69,6 +69,7 @@ void answer_outcome(httplib::Response& to, int status, const ph::sent_command<st
     case ph::command_answer::executed: return answer(to, status, {{"id", sent.value()}});
     case ph::command_answer::in_progress:
     case ph::command_answer::lost:
+    case ph::command_answer::stopped:
         return ask_to_try_again(to, 409, "a request with this key is being worked on");
     case ph::command_answer::mismatch:
         return answer_error(to, 422, "this key was used before, for another request");

@@ -20,11 +20,12 @@ namespace ph = posthorn;
 
 ph::log_sink log_to_stderr()
 {
-    return [](ph::log_level, std::string_view line) {
+    const auto write = [](ph::log_level, std::string_view line) {
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);
         std::cerr << line << "\n";
     };
+    return {write, ph::log_level::info};
 }
 
 void serve(const users::settings& how)

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <posthorn/idempotency.hpp>
+#include <posthorn/stop.hpp>
 #include <posthorn/store.hpp>
 #include <posthorn/transaction.hpp>
 
@@ -156,9 +157,10 @@ public:
     /// Behaviours before the same stage run in the order in which they were added.
     void use(stage before, behaviour what);
 
+    /// A stop is heeded until the handler begins, as by `run_once`: the answer is then `stopped`.
     /// Throws: `error` with `not_found` if nobody handles the command, and what its handler throws.
     template <command Type>
-    auto send(const Type& what, std::string fingerprint = {})
+    auto send(const Type& what, std::string fingerprint = {}, const stop_request& stop = {})
     {
         using declared = typename command_type<Type>::result;
         using result = std::conditional_t<std::is_void_v<declared>, std::string, declared>;
@@ -169,7 +171,7 @@ public:
             which.key = what.idempotency_key;
             which.fingerprint = std::move(fingerprint);
         }
-        auto bytes = run(which, idempotent);
+        auto bytes = run(which, idempotent, stop);
         sent_command<result> answer;
         answer.problems = which.problems.list();
         answer.outcome.answer = bytes.answer;
@@ -183,10 +185,12 @@ private:
 
     void add_check(std::string_view name, step check);
     void set_handler(std::string_view name, step handler);
-    [[nodiscard]] command_result<std::string> run(command_context& which, bool idempotent);
+    [[nodiscard]] command_result<std::string> run(command_context& which, bool idempotent,
+                                                  const stop_request& stop);
     [[nodiscard]] std::span<const behaviour> behaviours_before(stage which) const;
     [[nodiscard]] command_result<std::string> run_in_transaction(command_context& which,
-                                                                 bool idempotent);
+                                                                 bool idempotent,
+                                                                 const stop_request& stop);
 
     store store_;
     pipeline_options options_;

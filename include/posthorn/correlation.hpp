@@ -71,6 +71,13 @@ public:
     /// The next number of this scope, the first being 1. No two callers get the same one.
     std::int64_t increment_sequence() noexcept { return ++sequence_; }
 
+    /// Takes a number back that no message will carry, so that the next one gets it.
+    /// Returns: false, and nothing has changed, if a later number was given out already.
+    bool give_back_sequence(std::int64_t number) noexcept
+    {
+        return sequence_.compare_exchange_strong(number, number - 1);
+    }
+
 private:
     correlation_start from_;
     std::atomic<std::int64_t> sequence_;

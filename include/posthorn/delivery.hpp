@@ -66,7 +66,7 @@ struct batch {
 enum class park_reason {
     no_handler, ///< the worker that met it has no handler for its topic
     paused,     ///< an operator paused its topic
-    at_limit,   ///< as many of its topic as may are running
+    at_limit,   ///< as many as its handler's limits allow are running; it stays ready
 };
 
 [[nodiscard]] std::string_view to_string(park_reason reason) noexcept;

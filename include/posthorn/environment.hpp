@@ -4,12 +4,16 @@
 
 #include <posthorn/time.hpp>
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace posthorn {
 
@@ -52,8 +56,38 @@ public:
 
 enum class log_level { debug, info, warning, error };
 
-/// Receives one finished line at a time; never a payload, never a secret.
-using log_sink = std::function<void(log_level, std::string_view)>;
+template <typename Type>
+concept LogFunction = std::is_invocable_v<Type&, log_level, std::string_view>;
+
+/// Receives one finished line at a time; never a payload, never a secret. Any function of a level
+/// and a line becomes one; lines below `from` are not even made. Empty: silence.
+/// Threads: the function is called from any.
+class log_sink {
+public:
+    log_sink() = default;
+    log_sink(std::nullptr_t) noexcept {} // NOLINT: meant to convert
+
+    template <LogFunction Function>
+        requires(!std::same_as<Function, log_sink>)
+    log_sink(Function write, log_level from = log_level::debug) // NOLINT: meant to convert
+        : write_(std::move(write)), from_(from)
+    {}
+
+    explicit operator bool() const noexcept { return static_cast<bool>(write_); }
+
+    /// Whether a line of this level would be written.
+    [[nodiscard]] bool takes(log_level level) const noexcept { return write_ && level >= from_; }
+
+    void operator()(log_level level, std::string_view line) const
+    {
+        if (takes(level))
+            write_(level, line);
+    }
+
+private:
+    std::function<void(log_level, std::string_view)> write_;
+    log_level from_ = log_level::debug;
+};
 
 /// The three of them together, as every store holds them.
 struct environment {
@@ -61,8 +95,9 @@ struct environment {
     std::shared_ptr<random_source> random;
     log_sink log;
 
-    /// The machine's clock, the kernel's randomness, and silence.
-    [[nodiscard]] static environment system();
+    /// The machine's clock, the kernel's randomness, and a log on standard error: one line each for
+    /// what is at least as bad as `log_from`. Nothing: silence.
+    [[nodiscard]] static environment system(std::optional<log_level> log_from = log_level::warning);
 };
 
 } // namespace posthorn

@@ -25,6 +25,7 @@ enum class error_code {
     unavailable,      ///< the server or file cannot be reached
     unsupported,      ///< this build or engine cannot do it
     lease_lost,       ///< somebody else may have the lease by now
+    stopped,          ///< the call was told to stop; nothing of it was kept
     internal,         ///< a bug: please report it
 };
 

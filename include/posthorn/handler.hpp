@@ -12,6 +12,7 @@
 #include <posthorn/delivery.hpp>
 #include <posthorn/environment.hpp>
 #include <posthorn/message_type.hpp>
+#include <posthorn/retry.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
 
@@ -124,6 +125,10 @@ struct handler_options {
     /// How many of one group may run at once in this worker, and which group a message is of.
     std::size_t per_key = 0;
     std::function<std::string(const delivery&)> key = {};
+
+    /// When its messages are tried again, and whether a dead one blocks its ordering key. These
+    /// come before the rules of `worker_options::outbox`.
+    failure_rules failures = {};
 };
 
 namespace runtime {

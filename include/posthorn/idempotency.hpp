@@ -10,6 +10,7 @@
 
 #include <posthorn/error.hpp>
 #include <posthorn/message_type.hpp>
+#include <posthorn/stop.hpp>
 #include <posthorn/store.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
@@ -53,6 +54,7 @@ enum class command_answer {
     in_progress, ///< somebody else is running it
     mismatch,    ///< the key was used for another request
     lost,        ///< it took longer than its lock and somebody took over: nothing of it was kept
+    stopped,     ///< this call was told to stop before it began: it has changed nothing
 };
 
 [[nodiscard]] std::string_view to_string(command_answer answer) noexcept;
@@ -65,7 +67,8 @@ struct command_result {
 
     [[nodiscard]] bool replayed() const noexcept { return answer == command_answer::replayed; }
 
-    /// Throws: `error` with `busy` (in progress, lost; retryable) or `constraint` (mismatch).
+    /// Throws: `error` with `busy` (in progress, lost; retryable), `constraint` (mismatch) or
+    /// `stopped` (retryable).
     [[nodiscard]] const Result& value() const;
 };
 
@@ -147,9 +150,11 @@ template <typename Result>
 using bytes_of_command = std::function<std::string(transaction&)>;
 
 [[nodiscard]] command_result<std::string> run(transaction& tx, const command_key& which,
-                                              const bytes_of_command& command);
+                                              const bytes_of_command& command,
+                                              const stop_request& stop);
 [[nodiscard]] command_result<std::string> run(store& where, const command_key& which,
-                                              const bytes_of_command& command);
+                                              const bytes_of_command& command,
+                                              const stop_request& stop);
 
 [[noreturn]] void throw_without_value(command_answer answer);
 
@@ -184,26 +189,31 @@ const Result& command_result<Result>::value() const
 /// duplicate waits for it to end. On a store, `function` is called again if the database gave its
 /// transaction up. What it throws marks the key failed and is passed on; the
 /// command may then be tried again.
+/// A stop ends the wait for another holder, and keeps the command from beginning: the answer is
+/// `stopped`. A command that has begun goes on to its end.
 template <typename Place, typename Function>
     requires std::is_same_v<Place, transaction> || std::is_base_of_v<transaction, Place> ||
         std::is_same_v<Place, store>
-auto run_once(Place& where, const command_key& which, Function&& function)
+auto run_once(Place& where, const command_key& which, Function&& function,
+              const stop_request& stop = {})
 {
     using returned =
         typename idempotency_detail::result_of<std::remove_reference_t<Function>>::type;
     if constexpr (std::is_void_v<returned>) {
-        return idempotency_detail::run(where, which, [&](transaction& tx) {
+        const auto bytes_of = [&](transaction& tx) {
             idempotency_detail::call(function, tx);
             return std::string{};
-        });
+        };
+        return idempotency_detail::run(where, which, bytes_of, stop);
     } else {
         using result = std::remove_cvref_t<returned>;
         command_result<result> answer;
         std::optional<result> made;
-        auto bytes = idempotency_detail::run(where, which, [&](transaction& tx) {
+        const auto bytes_of = [&](transaction& tx) {
             made.emplace(idempotency_detail::call(function, tx));
             return idempotency_detail::encode(*made);
-        });
+        };
+        auto bytes = idempotency_detail::run(where, which, bytes_of, stop);
         answer.answer = bytes.answer;
         if (bytes.answer == command_answer::executed)
             answer.result = std::move(made);

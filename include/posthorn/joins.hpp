@@ -10,15 +10,20 @@
 // transaction. See docs/guides/joins.md.
 #pragma once
 
+#include <posthorn/delivery.hpp>
 #include <posthorn/id.hpp>
 #include <posthorn/message.hpp>
+#include <posthorn/stop.hpp>
 #include <posthorn/store.hpp>
 #include <posthorn/stores.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
 
+#include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +32,8 @@
 #include <vector>
 
 namespace posthorn {
+
+class delivery_view;
 
 enum class join_state {
     pending,   ///< waits for its members
@@ -92,7 +99,7 @@ struct join_record {
 
     std::string grouping_key;
     std::string metadata;
-    std::string correlation_id; ///< which its continuation inherits
+    std::string correlation_id; ///< which its continuation inherits: the scope's, else its own id
     std::optional<message> on_complete;
     std::optional<message> on_fail;
 
@@ -111,9 +118,10 @@ struct join_member {
 };
 
 /// Opens a join. It exists if and only if `tx` commits.
-/// Throws: `error` with `invalid_argument` before anything is written.
+/// Throws: `error` with `invalid_argument` before anything is written, and with `stopped` if it was
+/// told to stop before that: then there is no such join.
 join_id open_join(transaction& tx, const join_options& how);
-join_id open_join(store& where, const join_options& how);
+join_id open_join(store& where, const join_options& how, const stop_request& stop = {});
 
 enum class attach_answer {
     attached, ///< it will be counted when it ends
@@ -128,11 +136,29 @@ enum class attach_answer {
 /// Throws: `error` with `not_found` for an unknown message or join, and with `constraint` if the
 /// join has as many members as it expects, or has ended.
 attach_answer attach(transaction& tx, join_id to, message_id which);
-attach_answer attach(store& where, join_id to, message_id which);
+attach_answer attach(store& where, join_id to, message_id which, const stop_request& stop = {});
 
 /// The same for many: their locks are taken in one order, before that of the join.
 std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const message_id> which);
-std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which);
+std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which,
+                                  const stop_request& stop = {});
+
+/// A join in another store. The name is that by which workers know the store; see `join_reports`.
+struct remote_join {
+    std::string store; ///< 1 to 255 bytes
+    join_id join;
+
+    friend auto operator<=>(const remote_join&, const remote_join&) = default;
+};
+
+/// Makes a message of this store a member of a join in another one. What becomes of the message is
+/// reported there by messages of the topic `join_report_topic`: one now, by which the join learns
+/// of its member, and one when it ends or comes back, in the transaction that does it.
+/// Returns: `counted` if it had ended, which is then reported at once.
+/// Throws: `error` with `not_found` for an unknown message. Whether there is such a join, and room
+/// in it, is found out by the report: it becomes a dead letter if not.
+attach_answer attach(transaction& tx, const remote_join& to, message_id which);
+attach_answer attach(store& where, const remote_join& to, message_id which);
 
 /// No further members will come: the join expects those it has, or `expected` in all. Also lowers
 /// the number of a join that waits for members nobody will attach. False: the join has ended.
@@ -157,7 +183,7 @@ report_answer report_step_failed(transaction& tx, join_id of, message_id member)
 report_answer report_step_failed(store& where, join_id of, message_id member);
 
 struct cancel_join_options {
-    /// Also cancels the members that have not started.
+    /// Also cancels the members that have not started; those in other stores go on.
     bool members = false;
 };
 
@@ -167,7 +193,8 @@ bool cancel_join(transaction& tx, join_id which, const cancel_join_options& how 
 bool cancel_join(store& where, join_id which, const cancel_join_options& how = {});
 
 /// Gives a failed join another chance, without a deadline. Dead members are redriven. Failed
-/// members count as their messages stand now, also those that were redriven singly before. The
+/// members count as their messages stand now, also those that were redriven singly before; members
+/// in other stores as they were reported last, so redrive those there first. The
 /// join's continuation is then enqueued once more; at once if nothing is left to wait for.
 /// Returns: how many members have another chance or have completed meanwhile; 0, and nothing has
 /// changed, if the join has not failed or no member can change its end.
@@ -193,8 +220,9 @@ struct join_wait {
 
 /// Enqueues a message that waits until a join has ended, without being tried meanwhile, and then
 /// enqueues the continuation. For those who cannot name it when they open the join.
+/// Throws: `error` with `stopped` if it was told to stop before anything was written.
 enqueued enqueue_join_wait(transaction& tx, const join_wait& what);
-enqueued enqueue_join_wait(store& where, const join_wait& what);
+enqueued enqueue_join_wait(store& where, const join_wait& what, const stop_request& stop = {});
 
 [[nodiscard]] std::optional<join_record> find_join(transaction& tx, join_id which);
 [[nodiscard]] std::optional<join_record> find_join(store& where, join_id which);
@@ -216,13 +244,56 @@ struct join_filter {
                                                          std::int64_t after_position = 0,
                                                          std::size_t limit = 1'000);
 
+/// A member of a join whose message is in another store.
+struct remote_member {
+    message_id id;
+    std::string store; ///< as the worker there calls it; empty: it has no name
+    member_state state = member_state::pending;
+    member_state reported = member_state::pending; ///< as its store said last
+};
+
+/// One page of a join's members in other stores, in the order of their ids.
+[[nodiscard]] std::vector<remote_member> list_remote_members(store& where, join_id of,
+                                                             message_id after = {},
+                                                             std::size_t limit = 1'000);
+
+/// The topic of messages that report to joins in other stores. Workers with many stores handle it
+/// if the store of the join is one of theirs; see `join_reports` for all others.
+inline constexpr std::string_view join_report_topic = "join.report";
+
+struct join_report_options {
+    /// By what name the store of the members is known; else the worker's own name for it.
+    std::string own_name = {};
+
+    /// How long a report waits before it is tried again. While the join's store is away, or not
+    /// known, this costs no attempt.
+    duration pause = std::chrono::seconds{1};
+};
+
+/// A handler that takes reports to their joins:
+///
+///     worker.handle(ph::join_report_topic, ph::join_reports(stores));
+///
+/// A report counts once, however often it arrives. One that can never count is a dead letter: its
+/// join does not exist, or has as many members as it expects.
+/// Threads: safe to use from any.
+class join_reports {
+public:
+    explicit join_reports(store_provider among, join_report_options how = {});
+    outcome operator()(const delivery_view& which) const;
+
+private:
+    struct state;
+    std::shared_ptr<state> state_; ///< shared: copies of a handler know the same stores
+};
+
 /// Joins in many stores: which store a join is in is decided by a key, as for messages.
 /// Threads: safe to use from any.
 class join_router {
 public:
     explicit join_router(store_provider among) : among_(among), router_(std::move(among)) {}
 
-    join_id open(std::string_view key, const join_options& how);
+    join_id open(std::string_view key, const join_options& how, const stop_request& stop = {});
     attach_answer attach(std::string_view key, join_id to, message_id which);
     bool cancel(std::string_view key, join_id which, const cancel_join_options& how = {});
     [[nodiscard]] std::optional<join_record> find(std::string_view key, join_id which);

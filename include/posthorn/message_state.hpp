@@ -8,9 +8,9 @@ namespace posthorn {
 
 /// Where a message stands.
 enum class message_state {
-    ready,     ///< waits for a worker, now or when it is due
+    ready,     ///< waits for a worker, now or when it is due; see `ready_state`
     waiting,   ///< waits for an earlier message of its ordering key
-    parked,    ///< put aside until somebody takes its topic
+    parked,    ///< put aside: no worker takes its topic
     claimed,   ///< a worker holds it
     done,      ///< handled
     dead,      ///< failed for good; see dead_letters.hpp
@@ -18,6 +18,14 @@ enum class message_state {
     expired,   ///< nobody started it in time
 };
 
+/// Why a ready message has not been claimed yet. Programs show these words in place of `ready`.
+enum class ready_state {
+    ready,    ///< it is due, and waits for a worker
+    delayed,  ///< it is due later
+    retrying, ///< it has failed, and is due again later
+};
+
+[[nodiscard]] std::string_view to_string(ready_state state) noexcept;
 [[nodiscard]] std::string_view to_string(message_state state) noexcept;
 [[nodiscard]] std::optional<message_state> parse_message_state(std::string_view text) noexcept;
 

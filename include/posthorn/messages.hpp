@@ -22,9 +22,14 @@ struct message_record {
     message_id id;
     std::int64_t position = 0;
     message_state state = message_state::ready;
-    bool started = false;                  ///< claimed, and its handler has begun
-    bool blocks_key = false;               ///< dead, and holding back its ordering key
-    std::optional<park_reason> parked_for; ///< of a parked one
+    bool started = false;    ///< claimed, and its handler has begun
+    bool blocks_key = false; ///< dead, and holding back its ordering key
+
+    /// Of a ready one, by the database's clock.
+    ready_state ready_as = ready_state::ready;
+
+    /// Why a worker put it aside. With `at_limit` it is ready, else parked.
+    std::optional<park_reason> parked_for;
 
     std::string topic;
     std::string payload;
@@ -54,6 +59,7 @@ struct message_record {
 /// Which messages to look at. Everything is optional and combines with "and".
 struct message_filter {
     std::optional<message_state> state = {};
+    std::optional<ready_state> ready_as = {}; ///< with the state `ready`: only those of this kind
     std::string topic = {}; ///< exact, or with a closing `*` everything that starts so
     std::string ordering_key = {};
     std::string correlation_id = {}; ///< has no index: every message between the positions is read
@@ -67,8 +73,9 @@ struct message_filter {
 
 /// How many messages a store holds, by state.
 struct store_stats {
-    std::int64_t ready = 0;   ///< due now
-    std::int64_t delayed = 0; ///< ready, but due later
+    std::int64_t ready = 0;    ///< due now; also what waits for the limit of a handler
+    std::int64_t delayed = 0;  ///< ready, but due later
+    std::int64_t retrying = 0; ///< those of the delayed that have failed before
     std::int64_t waiting = 0;
     std::int64_t parked = 0;
     std::int64_t claimed = 0;

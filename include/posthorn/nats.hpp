@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace posthorn {
 
@@ -34,6 +35,13 @@ struct nats_access {
     bool verify_server = true;
 };
 
+/// A stream that a transport makes if it is not there.
+struct nats_declaration {
+    std::string stream;                ///< its name: one word without dots
+    std::vector<std::string> subjects; ///< that it takes, such as `shop.orders.>`
+    int replicas = 1;
+};
+
 struct nats_options {
     /// `nats://user:password@host:port`, or `tls://`; several are separated by commas. One name
     /// without a password is a token. Passwords are percent-encoded.
@@ -43,6 +51,10 @@ struct nats_options {
     /// Before each subject, which is the message's destination, else its topic.
     std::string prefix = {};
     std::string domain = {}; ///< of JetStream, if it is not the servers' own
+
+    /// Makes the stream before the first message is sent, and again when no stream takes one. A
+    /// stream of this name that is there with other settings stays as it is, and the log says so.
+    std::optional<nats_declaration> declare = {};
 
     /// Nothing: what the server takes (`max_payload`), less 8 KiB for headers.
     std::optional<std::size_t> payload_bytes_max = {};

@@ -8,8 +8,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace posthorn {
@@ -23,12 +26,22 @@ using settlement_hook = std::function<void(transaction&, std::span<const settled
 
 struct outbox_options {
     retry_rules retries = {};
+
+    /// For all topics, and for those that need another; `*` as in `retry_rules`.
     dead_key on_dead = dead_key::blocks;
+    std::map<std::string, dead_key, std::less<>> on_dead_by_topic = {};
+
+    /// What a topic's handler says, or null. It comes before the rules above. A worker sets this to
+    /// ask its handlers.
+    std::function<const failure_rules*(std::string_view topic)> of_handler = {};
 
     /// False forgets a message the moment it is done, instead of keeping it for `retention`.
     bool keep_done = true;
 
     std::vector<settlement_hook> hooks = {};
+
+    /// Whether the log is told of each message that a settlement ends as dead.
+    bool log_deaths = true;
 };
 
 struct claim_options {
@@ -41,6 +54,10 @@ struct claim_options {
 
     /// Topics of which parked messages are taken too: as many as fit become ready again first.
     std::vector<std::string> unpark = {};
+
+    /// Of those, only messages behind this position: who takes them in turns begins where the last
+    /// turn ended.
+    std::int64_t unpark_after = 0;
 };
 
 /// What a reaping took back from workers whose lease had run out.

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace posthorn {
@@ -35,6 +36,15 @@ struct rabbitmq_connection {
     duration reconnect_max = std::chrono::seconds{5};        ///< to this, and vary by chance
 };
 
+/// What a transport makes if it is not there: durable, and only if it is told to.
+struct rabbitmq_declaration {
+    std::string exchange_type = "topic"; ///< of the options' exchange; or direct, fanout, headers
+
+    std::string queue = {};    ///< a queue beside it; needed if the options name no exchange
+    std::string binding = "#"; ///< from the exchange to the queue
+    bool quorum = true;        ///< whether the queue is replicated; else a classic one
+};
+
 struct rabbitmq_options {
     /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://`; what is special in a part is written
     /// with a percent sign. Of several, with commas between, the next is tried when one is away.
@@ -47,6 +57,11 @@ struct rabbitmq_options {
     /// Empty: the topic. A message's destination comes first: `EXCHANGE/ROUTING-KEY`, or `EXCHANGE`
     /// alone, which leaves the routing key as it is here. `/QUEUE` leads straight to a queue.
     std::string routing_key = {};
+
+    /// Declares the exchange, and the queue if it has a name, before the first message is sent, and
+    /// again when one was returned because they are gone. What is there with other properties stays
+    /// as it is, and the log says so.
+    std::optional<rabbitmq_declaration> declare = {};
 
     /// Whether a message that no queue gets is refused; else it is accepted and gone.
     bool mandatory = true;

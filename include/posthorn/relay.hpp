@@ -71,6 +71,9 @@ struct relay_options {
 
     /// For how long a message that was refused for now rests.
     duration pause = std::chrono::seconds{1};
+
+    /// What becomes of a message that no queue, stream or topic would get.
+    when_unroutable unroutable = when_unroutable::retry;
 };
 
 /// Stands for a handler that answers later.

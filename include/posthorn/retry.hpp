@@ -12,11 +12,12 @@
 
 namespace posthorn {
 
-/// Doubles the wait after each failure up to a cap, and gives up after `attempts_max` starts.
+/// Doubles the wait after each failure up to a cap, and gives up after `attempts_max` starts. As it
+/// stands here, a message is tried for about two days: 35 hours at least, 69 at most.
 struct exponential_retry {
     duration first = std::chrono::seconds{2};
-    duration cap = std::chrono::seconds{60};
-    int attempts_max = 10;
+    duration cap = std::chrono::hours{6};
+    int attempts_max = 25;
     double jitter = 0.5; ///< the share of each wait left to chance, so that retries spread out
 };
 
@@ -35,7 +36,9 @@ struct custom_retry {
 
 using retry_policy = std::variant<exponential_retry, persistent_retry, custom_retry>;
 
-/// The policy of a store's topics: one for all, and others for the topics that need their own.
+/// The policy of a store's topics: one for all, and others for the topics that need their own. A
+/// topic in `by_topic` may end in `*` and then means all that start so. An exact topic comes before
+/// a wildcard, and a longer wildcard before a shorter one.
 struct retry_rules {
     retry_policy fallback = exponential_retry{};
     std::map<std::string, retry_policy, std::less<>> by_topic = {};
@@ -53,5 +56,13 @@ struct retry_rules {
 
 /// What becomes of an ordering key when one of its messages dies.
 enum class dead_key { blocks, skips };
+
+/// What holds for the messages of one handler; what is not given is as the store's rules say.
+struct failure_rules {
+    std::optional<retry_policy> retry = {};
+    std::optional<dead_key> on_dead = {};
+
+    [[nodiscard]] bool empty() const noexcept { return !retry && !on_dead; }
+};
 
 } // namespace posthorn

@@ -19,12 +19,16 @@ namespace posthorn {
 struct store_view {
     std::string_view name;
     std::uint64_t position = 0; ///< its place among all stores; it keeps it while it is listed
-    duration lag = {};          ///< for how long its oldest due message has waited, as far as known
+
+    /// For how long its oldest due message has waited, as far as known: since the store was served
+    /// last, and longer if messages were left then.
+    duration lag = {};
 };
 
 /// What a strategy of your own must have: the index of the store to serve next, or nothing for
 /// none. `last` is the store that was served before, which may be gone by now, and `last_count` how
-/// many messages it gave.
+/// many messages it gave. `reset` is called when the stores are not the same any more: what was
+/// remembered of their number and order does not hold then.
 template <typename Type>
 concept SelectionStrategy = std::copyable<Type> &&
     requires(Type strategy, std::span<const store_view> stores)

@@ -16,6 +16,12 @@ struct stop_request {
     stop_request(std::stop_token gently, std::stop_token at_once = {}) // NOLINT: meant to convert
         : drain(std::move(gently)), now(std::move(at_once))
     {}
+
+    /// Whether either of the two has been asked for.
+    [[nodiscard]] bool requested() const noexcept
+    {
+        return drain.stop_requested() || now.stop_requested();
+    }
 };
 
 /// SIGTERM and SIGINT as a stop request: the first drains, the second stops now.

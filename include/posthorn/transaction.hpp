@@ -3,8 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 namespace posthorn {
+
+namespace core {
+class drawn_numbers;
+}
 
 namespace contract {
 class backend;
@@ -36,9 +41,16 @@ public:
     /// The store's side of this transaction; for Posthorn's own components.
     [[nodiscard]] contract::session& session();
 
+    /// Numbers of messages that exist only if this commits: an owned one gives them back to their
+    /// scope when it is rolled back. What becomes of a borrowed one is unknown here.
+    void depends_on_this(core::drawn_numbers numbers);
+
 private:
+    void give_back_numbers() noexcept;
+
     std::shared_ptr<contract::backend> of_; ///< goes after the session, which uses it
     std::unique_ptr<contract::session> session_;
+    std::vector<core::drawn_numbers> numbers_; ///< in the order in which they were taken
 };
 
 } // namespace posthorn

@@ -33,7 +33,8 @@ struct transport_message {
 /// Why a message was not taken.
 enum class refusal {
     none,
-    unroutable,  ///< nobody would get it
+    unroutable,  ///< no queue, stream or topic would get it; one may be made a moment later
+    gone,        ///< the other side said that this destination is gone for good
     too_large,   ///< more than this transport carries
     malformed,   ///< it cannot be expressed here, such as a header that the protocol forbids
     denied,      ///< we are not allowed to send it there
@@ -73,11 +74,18 @@ struct publish_answer {
 
 [[nodiscard]] std::string_view to_string(publish_answer::kind verdict) noexcept;
 
+/// What becomes of a message that is unroutable.
+enum class when_unroutable {
+    retry, ///< it has failed, and the retry policy decides
+    fail,  ///< it is dead at once
+};
+
 /// What an answer means for the outbox's message: accepted is done, and what is refused for good
-/// is dead with its reason. One that was declined has failed, and the retry policy decides. All
-/// else comes back after `pause` and costs no attempt: that the other side is away is not the
-/// message's fault.
-[[nodiscard]] outcome outcome_of(const publish_answer& answer, duration pause);
+/// is dead with its reason. One that was declined or is unroutable has failed, and the retry policy
+/// decides. All else comes back after `pause` and costs no attempt: that the other side is away is
+/// not the message's fault.
+[[nodiscard]] outcome outcome_of(const publish_answer& answer, duration pause,
+                                 when_unroutable unroutable = when_unroutable::retry);
 
 /// What a transport can do and promise.
 struct transport_capabilities {

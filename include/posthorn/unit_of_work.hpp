@@ -17,6 +17,7 @@
 #include <posthorn/environment.hpp>
 #include <posthorn/message.hpp>
 #include <posthorn/message_type.hpp>
+#include <posthorn/stop.hpp>
 #include <posthorn/store.hpp>
 #include <posthorn/time.hpp>
 #include <posthorn/transaction.hpp>
@@ -45,7 +46,8 @@ struct domain_event {
 /// The events that an entity has raised and nobody has saved yet, in their order.
 class domain_events {
 public:
-    /// When it occurred is told by this clock; unless it is given, by the machine's.
+    /// When an event occurred is the moment of its `raise`, told by this clock; unless it is given,
+    /// by the machine's. An entity knows no store, so it is not a store's clock.
     explicit domain_events(std::shared_ptr<const posthorn::clock> clock = {})
         : clock_(std::move(clock))
     {}
@@ -94,6 +96,11 @@ public:
     /// Throws: what a writer throws, and `error`; then everything is as it was before, and can be
     /// saved again unless the error is in doubt.
     virtual std::size_t save_changes() = 0;
+
+    /// The same, unless it is told to stop before it has begun: then `error` with `stopped` is
+    /// thrown. Where the database gave the transaction up, a stop also keeps it from being run
+    /// again. A commit that has begun is waited for.
+    virtual std::size_t save_changes(const stop_request& stop);
 };
 
 /// On a store: each saving is a transaction of its own. On a transaction of the caller: saving
@@ -108,7 +115,8 @@ public:
     void write(writer what) override;
     void track(domain_events& of) override;
     void on_commit(std::function<void()> action) override;
-    std::size_t save_changes() override;
+    std::size_t save_changes() override { return save_changes(stop_request{}); }
+    std::size_t save_changes(const stop_request& stop) override;
 
     /// For a given transaction: it has committed. Events leave their entities, actions run.
     void committed();

@@ -24,7 +24,8 @@ namespace posthorn {
 using middleware =
     std::function<outcome(const delivery_view&, const std::function<outcome()>& next)>;
 
-/// Told what happens to each delivery, on the thread where it happens. Must not throw.
+/// Told what happens to each delivery, on the thread where it happens and in the correlation scope
+/// of its message. Must not throw.
 struct lifecycle {
     std::function<void(const delivery_view&)> starting = {};
     std::function<void(const delivery_view&, const outcome&, duration)> ended = {};
@@ -54,9 +55,15 @@ struct worker_options {
     std::vector<middleware> around = {}; ///< the first one is the outermost
     lifecycle on = {};
 
-    /// What an exception means; `permanent_failure` fails and all others are tried again unless
-    /// this is given.
+    /// What an exception of a handler means, of coroutine handlers and middleware too. Unless this
+    /// is given `permanent_failure` fails the message, and all others try it again; what this
+    /// throws itself is judged in the same way. It is not asked when it is unknown whether the
+    /// transaction of a handler was committed: then the message is tried again.
     std::function<outcome(const std::exception_ptr&)> classify = {};
+
+    /// Whether the store's log is told of the worker's start and end, and of what becomes of each
+    /// message. False where `on` tells that already; troubles with the store are logged anyway.
+    bool log_activity = true;
 };
 
 struct run_options {
@@ -165,14 +172,16 @@ public:
     /// unless it is to run `until_empty` and has tried three times.
     run_report run(const stop_request& stop, const run_options& how = {});
 
-    /// One pass, for hosts that call on a timer: handles up to `limit` messages that are due.
+    /// One pass, for hosts that call on a timer: handles up to `limit` messages that are due. A
+    /// stop ends it early, as it ends `run`; the report tells what was done until then.
     /// Throws: what the database said, if it stayed away.
-    run_report process_outbox(std::size_t limit = 1'000);
+    run_report process_outbox(std::size_t limit = 1'000, const stop_request& stop = {});
 
     /// Serves the one store whose turn it is, on this thread: handles up to `batch` messages of it.
-    /// A store that fails is logged, and has no turn for a while. See `poll` in polling.hpp.
+    /// A store that fails is logged, and has no turn for a while. A stop ends it early, as it ends
+    /// `run`. See `poll` in polling.hpp.
     /// Returns: how many were handled.
-    std::size_t run_once(std::size_t batch = 100);
+    std::size_t run_once(std::size_t batch = 100, const stop_request& stop = {});
 
     [[nodiscard]] worker_status status() const;
 

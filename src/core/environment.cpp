@@ -1,5 +1,6 @@
 // The real world behind the environment: the machine's clocks and the kernel's randomness.
 // The only place in the library that asks for either.
+#include "core/one_line.hpp"
 #include <posthorn/environment.hpp>
 #include <posthorn/error.hpp>
 
@@ -11,8 +12,10 @@
 #include <cstring>
 #include <ctime>
 #include <pthread.h>
+#include <string>
 #include <sys/random.h>
 #include <thread>
+#include <unistd.h>
 
 namespace posthorn {
 namespace {
@@ -39,6 +42,28 @@ public:
 
     void pause(duration length) const override { std::this_thread::sleep_for(length); }
 };
+
+std::string_view name_of(log_level level)
+{
+    switch (level) {
+    case log_level::debug: return "debug";
+    case log_level::info: return "info";
+    case log_level::warning: return "warning";
+    case log_level::error: return "error";
+    }
+    return "unknown";
+}
+
+// One write for each line, so that lines of several threads and processes do not mix.
+void write_to_stderr(log_level level, std::string_view line)
+{
+    std::string text("posthorn: ");
+    text += name_of(level);
+    text += ": ";
+    text += core::on_one_line(line);
+    text += '\n';
+    (void)!::write(STDERR_FILENO, text.data(), text.size()); // there is no other place to complain
+}
 
 // Counts forks, so that a child never hands out the bytes its parent has buffered.
 std::atomic<unsigned> fork_count{0};
@@ -108,11 +133,11 @@ double random_source::fraction()
     return static_cast<double>(bits() >> 11U) * 0x1.0p-53;
 }
 
-environment environment::system()
+environment environment::system(std::optional<log_level> log_from)
 {
     return {.clock = std::make_shared<system_clock>(),
             .random = std::make_shared<system_random>(),
-            .log = [](log_level, std::string_view) {}};
+            .log = log_from ? log_sink(write_to_stderr, *log_from) : log_sink()};
 }
 
 } // namespace posthorn

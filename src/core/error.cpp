@@ -25,6 +25,7 @@ std::string_view to_string(error_code code) noexcept
     case error_code::unavailable: return "unavailable";
     case error_code::unsupported: return "unsupported";
     case error_code::lease_lost: return "lease_lost";
+    case error_code::stopped: return "stopped";
     case error_code::internal: return "internal";
     }
     return "unknown";

@@ -12,8 +12,6 @@
 namespace posthorn {
 namespace {
 
-constexpr std::string_view inbox_prefix = "inbox:";
-
 constexpr std::array inbox_state_names{
     std::pair{inbox_state::seen, std::string_view{"seen"}},
     std::pair{inbox_state::processing, std::string_view{"processing"}},
@@ -110,13 +108,14 @@ std::string_view to_string(command_answer answer) noexcept
     case command_answer::in_progress: return "in-progress";
     case command_answer::mismatch: return "mismatch";
     case command_answer::lost: return "lost";
+    case command_answer::stopped: return "stopped";
     }
     return "unknown";
 }
 
 std::string inbox_topic(std::string_view topic)
 {
-    return std::string(inbox_prefix) += topic;
+    return std::string(core::inbox_prefix) += topic;
 }
 
 namespace core {

@@ -86,7 +86,7 @@ void add_trace(headers& values, const correlation& scope, random_source& random)
         values.emplace(header::tracestate, scope.tracestate());
 }
 
-lineage resolve_lineage(given_lineage given, headers& values, correlation* scope, id_maker by,
+lineage resolve_lineage(given_lineage given, headers& values, const correlation* scope, id_maker by,
                         const environment& world)
 {
     const auto id = id_in(taken_out(values, header::message_id));
@@ -111,12 +111,29 @@ lineage resolve_lineage(given_lineage given, headers& values, correlation* scope
         result.sequence = "0";
     } else if (result.correlation_id.empty()) {
         result.correlation_id = scope->id();
-        result.sequence = fmt::format("{}", scope->increment_sequence());
+        result.numbered = true;
     }
     if (result.causation_id.empty() && scope != nullptr)
         result.causation_id = scope->cause();
     settle_trace(values, scope, *world.random);
     return result;
+}
+
+std::string drawn_numbers::draw()
+{
+    return fmt::format("{}", numbers_.emplace_back(of_->increment_sequence()));
+}
+
+void drawn_numbers::give_back_last() noexcept
+{
+    of_->give_back_sequence(numbers_.back());
+    numbers_.pop_back();
+}
+
+void drawn_numbers::give_back() noexcept
+{
+    while (!numbers_.empty())
+        give_back_last();
 }
 
 headers wire_headers(const lineage& from, message_id id, headers values)

@@ -1,4 +1,5 @@
 // Retry policies: pure arithmetic over the number of starts and one number from chance.
+#include "core/topic_map.hpp"
 #include <posthorn/retry.hpp>
 
 #include <algorithm>
@@ -52,8 +53,8 @@ struct waiting {
 
 const retry_policy& retry_rules::of(std::string_view topic) const
 {
-    const auto found = by_topic.find(topic);
-    return found == by_topic.end() ? fallback : found->second;
+    const auto* found = core::find_by_topic(by_topic, topic);
+    return found == nullptr ? fallback : *found;
 }
 
 std::optional<duration> wait_after(const retry_policy& policy, int starts, double chance)

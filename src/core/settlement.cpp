@@ -22,11 +22,11 @@ decision dead(std::string_view reason, dead_key on_dead)
 }
 
 // A started message that comes back has used one more start, and dies if that was its last.
-decision try_again(const outcome& said, const delivery_facts& facts, const retry_rules& rules,
+decision try_again(const outcome& said, const delivery_facts& facts, const retry_policy& policy,
                    dead_key on_dead, double chance)
 {
     const int starts = facts.starts_before + 1;
-    const auto wait = wait_after(rules.of(facts.topic), starts, chance);
+    const auto wait = wait_after(policy, starts, chance);
     if (!wait) {
         const auto last = fmt::format("gave up after {} attempts", starts);
         return dead(said.error.empty() ? last : said.error, on_dead);
@@ -38,7 +38,7 @@ decision try_again(const outcome& said, const delivery_facts& facts, const retry
 
 } // namespace
 
-decision decide(const outcome& said, const delivery_facts& facts, const retry_rules& rules,
+decision decide(const outcome& said, const delivery_facts& facts, const retry_policy& policy,
                 dead_key on_dead, double chance)
 {
     switch (said.verdict) {
@@ -53,13 +53,13 @@ decision decide(const outcome& said, const delivery_facts& facts, const retry_ru
     }
     if (!facts.started)
         return {.become = settled_as::released};
-    return try_again(said, facts, rules, on_dead, chance);
+    return try_again(said, facts, policy, on_dead, chance);
 }
 
-decision decide_for_absent(const delivery_facts& facts, const retry_rules& rules, dead_key on_dead,
-                           double chance)
+decision decide_for_absent(const delivery_facts& facts, const retry_policy& policy,
+                           dead_key on_dead, double chance)
 {
-    return decide(retry(std::string(absent)), facts, rules, on_dead, chance);
+    return decide(retry(std::string(absent)), facts, policy, on_dead, chance);
 }
 
 bool is_error_of_absent(std::string_view error) noexcept

@@ -26,10 +26,10 @@ struct delivery_facts {
 
 /// Decides; pure. `chance` is a number in [0, 1).
 [[nodiscard]] decision decide(const outcome& said, const delivery_facts& facts,
-                              const retry_rules& rules, dead_key on_dead, double chance);
+                              const retry_policy& policy, dead_key on_dead, double chance);
 
 /// Decides for a worker that never answered: its lease ran out.
-[[nodiscard]] decision decide_for_absent(const delivery_facts& facts, const retry_rules& rules,
+[[nodiscard]] decision decide_for_absent(const delivery_facts& facts, const retry_policy& policy,
                                          dead_key on_dead, double chance);
 
 /// Whether that is the error of such a decision.

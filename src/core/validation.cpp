@@ -2,11 +2,13 @@
 #include "core/validation.hpp"
 
 #include <posthorn/error.hpp>
+#include <posthorn/inbox.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace posthorn::core {
 namespace {
@@ -78,22 +80,13 @@ void check_text(std::string_view field, std::string_view value, std::size_t byte
         refuse(fmt::format("{} is not valid UTF-8", field));
 }
 
-// Header names are compared without regard to case by some of the systems they travel through.
-bool is_reserved(std::string_view name) noexcept
-{
-    const auto lower = [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    };
-    return std::ranges::equal(name.substr(0, reserved_prefix.size()), reserved_prefix, {}, lower);
-}
-
 void check_headers(const headers& values, std::size_t bytes_max)
 {
     std::size_t total = 0;
     for (const auto& [name, value] : values) {
         if (name.empty())
             refuse("a header has an empty name");
-        if (is_reserved(name))
+        if (is_reserved_header(name))
             refuse(fmt::format("header '{}': names starting with '{}' are reserved; set the "
                                "correlation and causation id through the enqueue options",
                                name, reserved_prefix));
@@ -166,6 +159,29 @@ void check_topic(std::string_view topic)
     check_text("the topic", topic, limits::topic_bytes_max);
 }
 
+// Header names are compared without regard to case by some of the systems they travel through.
+bool is_reserved_header(std::string_view name) noexcept
+{
+    const auto lower = [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    };
+    return std::ranges::equal(name.substr(0, reserved_prefix.size()), reserved_prefix, {}, lower);
+}
+
+void check_own_topic(std::string_view topic)
+{
+    check_topic(topic);
+    if (is_inbox_topic(topic))
+        refuse(fmt::format("the topic '{}' begins with '{}', which is reserved for messages from "
+                           "outside: only the inbox stores those; choose another topic",
+                           readable(topic, limits::topic_bytes_max), inbox_prefix));
+}
+
+bool is_inbox_topic(std::string_view topic) noexcept
+{
+    return topic.starts_with(inbox_prefix);
+}
+
 void check_key(std::string_view field, std::string_view key)
 {
     check_text(field, key, limits::key_bytes_max);
@@ -187,11 +203,14 @@ void check_message(const message& what, const enqueue_options& how, const limits
 }
 
 void check_message(const message& what, const enqueue_options& how, const headers& values,
-                   const limits& bounds)
+                   const limits& bounds, enqueued_by whom)
 {
     if (what.topic.empty())
         refuse("the topic is empty; it needs 1 to 255 bytes");
-    check_topic(what.topic);
+    if (whom == enqueued_by::inbox)
+        check_topic(what.topic);
+    else
+        check_own_topic(what.topic);
     check_length("the payload", what.payload, bounds.payload_bytes_max);
     check_key("the ordering key", how.ordering_key);
     check_key("the dedup key", how.dedup_key);
@@ -297,6 +316,17 @@ std::string why_unreadable(const headers& values)
 {
     const auto found = values.find(std::string(unreadable_headers));
     return found == values.end() ? std::string{} : found->second;
+}
+
+// The inbox writes the source beside each message it stores, under a name that nothing else can
+// write: SQL refuses it, too, but not the topic.
+std::string why_not_handled(std::string_view topic, const headers& values)
+{
+    if (auto why = why_unreadable(values); !why.empty())
+        return "cannot be read: " + std::move(why);
+    if (is_inbox_topic(topic) && !values.contains(inbox_source_header))
+        return "its topic is one of messages from outside, but the inbox has not stored it";
+    return {};
 }
 
 } // namespace posthorn::core

@@ -11,12 +11,27 @@ namespace posthorn::core {
 /// Throws: `error` with `invalid_argument`, naming what is wrong and what would be right.
 void check_message(const message& what, const enqueue_options& how, const limits& bounds);
 
+/// Begins the topics of messages from outside.
+inline constexpr std::string_view inbox_prefix = "inbox:";
+
+/// Whether the topic is one of messages from outside: `inbox:TOPIC`.
+[[nodiscard]] bool is_inbox_topic(std::string_view topic) noexcept;
+
+/// Who enqueues: only the inbox may use its topics.
+enum class enqueued_by { application, inbox };
+
 /// The same with other headers than the options have.
 void check_message(const message& what, const enqueue_options& how, const headers& values,
-                   const limits& bounds);
+                   const limits& bounds, enqueued_by whom = enqueued_by::application);
+
+/// Whether a header of this name is Posthorn's own, in any case of letters.
+[[nodiscard]] bool is_reserved_header(std::string_view name) noexcept;
 
 /// Refuses a topic that no message could have; an empty one may stand for something else.
 void check_topic(std::string_view topic);
+
+/// Refuses one that only the inbox may use, too.
+void check_own_topic(std::string_view topic);
 
 /// Refuses text that cannot be an ordering, dedup or correlation key; an empty one is no key.
 void check_key(std::string_view field, std::string_view key);
@@ -48,5 +63,9 @@ void check_identifier(std::string_view what, std::string_view name);
 
 /// Why these headers could not be read; empty if they could.
 [[nodiscard]] std::string why_unreadable(const headers& values);
+
+/// Why no handler may meet the message: it cannot be read, or has a topic of the inbox, which has
+/// not stored it. Empty: one may.
+[[nodiscard]] std::string why_not_handled(std::string_view topic, const headers& values);
 
 } // namespace posthorn::core

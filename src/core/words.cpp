@@ -75,6 +75,16 @@ std::string_view to_string(message_state state) noexcept
     return found == state_names.end() ? "unknown" : found->second;
 }
 
+std::string_view to_string(ready_state state) noexcept
+{
+    switch (state) {
+    case ready_state::ready: return "ready";
+    case ready_state::delayed: return "delayed";
+    case ready_state::retrying: return "retrying";
+    }
+    return "unknown";
+}
+
 std::optional<message_state> parse_message_state(std::string_view text) noexcept
 {
     const auto* found =

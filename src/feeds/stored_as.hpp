@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/lineage.hpp"
+#include "core/validation.hpp"
 #include <posthorn/environment.hpp>
 #include <posthorn/error.hpp>
 #include <posthorn/feeds.hpp>
@@ -22,7 +23,7 @@ namespace posthorn {
     } catch (const error&) {
         values = which.headers; // broken by somebody on the way: no reason to lose a message
     }
-    std::erase_if(values, [](const auto& each) { return each.first.starts_with("posthorn-"); });
+    std::erase_if(values, [](const auto& each) { return core::is_reserved_header(each.first); });
     if (message_id::parse(which.id))
         result.delivery.causation_id = which.id;
     result.delivery.ordering_key = which.key;

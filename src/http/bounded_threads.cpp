@@ -5,7 +5,8 @@
 
 namespace posthorn::http {
 
-bounded_threads::bounded_threads(std::size_t count) : count_(count)
+bounded_threads::bounded_threads(std::size_t count, std::function<void()> freed)
+    : count_(count), freed_(std::move(freed))
 {
     try {
         for (std::size_t i = 0; i < count; ++i)
@@ -83,6 +84,7 @@ void bounded_threads::work()
         lock.lock();
         --busy_;
         changed_.notify_all();
+        freed_();
     }
 }
 

@@ -15,7 +15,8 @@ namespace posthorn::http {
 
 class bounded_threads {
 public:
-    explicit bounded_threads(std::size_t count);
+    /// `freed` is called whenever one has become free. It must not throw.
+    bounded_threads(std::size_t count, std::function<void()> freed);
     bounded_threads(const bounded_threads&) = delete;
     bounded_threads& operator=(const bounded_threads&) = delete;
     ~bounded_threads(); ///< waits for what runs
@@ -46,6 +47,7 @@ private:
     bool taking_ = true;
     bool ending_ = false;
     const std::size_t count_;
+    const std::function<void()> freed_;
     std::vector<std::thread> threads_;
 };
 

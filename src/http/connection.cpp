@@ -16,12 +16,7 @@ namespace {
 
 constexpr std::size_t discarded_bytes_max = std::size_t{1} << 20U;
 
-// The machine's own, also where tests have another one: a kernel waits by no other.
-monotonic_time now()
-{
-    static const auto clock = environment::system().clock;
-    return clock->monotonic();
-}
+constexpr std::size_t ahead_piece_bytes = 16'384;
 
 bool would_wait(ssize_t answer)
 {
@@ -30,8 +25,17 @@ bool would_wait(ssize_t answer)
 
 } // namespace
 
+monotonic_time machine_time()
+{
+    static const auto clock = environment::system().clock;
+    return clock->monotonic();
+}
+
 connection::connection(int socket, const latch& interrupted, duration within)
-    : socket_(socket), interrupted_(interrupted), within_(within), receive_until_(now() + within)
+    : socket_(socket),
+      interrupted_(interrupted),
+      within_(within),
+      receive_until_(machine_time() + within)
 {}
 
 connection::~connection()
@@ -42,7 +46,7 @@ connection::~connection()
 
 bool connection::wait_for(short what, monotonic_time until)
 {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - machine_time()).count();
     if (left <= 0) {
         why_ = shortfall::too_slow;
         return false;
@@ -62,12 +66,30 @@ std::size_t connection::nothing_more(shortfall why)
     return 0;
 }
 
+bool connection::take_ahead(std::size_t bytes_max)
+{
+    std::array<char, ahead_piece_bytes> piece; // NOLINT(cppcoreguidelines-pro-type-member-init)
+    while (ahead_.size() < bytes_max) {
+        const auto room = std::min(piece.size(), bytes_max - ahead_.size());
+        const auto got = ::recv(socket_, piece.data(), room, 0);
+        if (got <= 0)
+            return would_wait(got);
+        ahead_.append(piece.data(), static_cast<std::size_t>(got));
+    }
+    return true;
+}
+
 std::size_t connection::receive(char* into, std::size_t bytes_max)
 {
     send_until_.reset();
+    if (ahead_given_ < ahead_.size()) {
+        const auto given = ahead_.copy(into, bytes_max, ahead_given_);
+        ahead_given_ += given;
+        return given;
+    }
     while (why_ == shortfall::none) {
         // Before the bytes are looked at: a sender that always has some must not stay either.
-        if (now() >= receive_until_)
+        if (machine_time() >= receive_until_)
             return nothing_more(shortfall::too_slow);
         const auto got = ::recv(socket_, into, bytes_max, 0);
         if (got > 0)
@@ -83,7 +105,7 @@ std::size_t connection::receive(char* into, std::size_t bytes_max)
 bool connection::send(std::string_view bytes)
 {
     if (!send_until_)
-        send_until_ = now() + within_;
+        send_until_ = machine_time() + within_;
     while (!bytes.empty()) {
         const auto taken = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
         if (taken > 0)

@@ -6,9 +6,13 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace posthorn::http {
+
+/// The machine's own clock, also where tests have another one: a kernel waits by no other.
+[[nodiscard]] monotonic_time machine_time();
 
 /// Why no more can be read.
 enum class shortfall {
@@ -29,9 +33,16 @@ public:
     connection& operator=(const connection&) = delete;
     ~connection();
 
+    /// Takes what has come, and waits for nothing. `receive` returns it later, whenever that is.
+    /// Returns: whether more may come.
+    [[nodiscard]] bool take_ahead(std::size_t bytes_max);
+    [[nodiscard]] std::string_view ahead() const noexcept { return ahead_; }
+
     /// Returns: how many bytes have come, at least one; 0: no more will, and `why` says why.
     [[nodiscard]] std::size_t receive(char* into, std::size_t bytes_max);
     [[nodiscard]] shortfall why() const noexcept { return why_; }
+    [[nodiscard]] monotonic_time receive_until() const noexcept { return receive_until_; }
+    [[nodiscard]] int socket() const noexcept { return socket_; }
 
     /// Returns: whether the kernel has taken all of it.
     [[nodiscard]] bool send(std::string_view bytes);
@@ -50,6 +61,8 @@ private:
     const monotonic_time receive_until_;
     std::optional<monotonic_time> send_until_; ///< from the first answer after what was received
     shortfall why_ = shortfall::none;
+    std::string ahead_;
+    std::size_t ahead_given_ = 0; ///< by `receive`
 };
 
 } // namespace posthorn::http

@@ -1,4 +1,4 @@
-// An eventfd that nobody ever reads: once it is written to, it stays readable for all.
+// An eventfd: once it is written to, it stays readable for all until it is cleared.
 #include "http/latch.hpp"
 
 #include <posthorn/error.hpp>
@@ -23,6 +23,12 @@ latch::~latch()
 void latch::set() noexcept
 {
     (void)::eventfd_write(file_, 1); // full: it is set already
+}
+
+void latch::clear() noexcept
+{
+    eventfd_t count = 0;
+    (void)::eventfd_read(file_, &count); // empty: it was not set
 }
 
 bool latch::is_set() const noexcept

@@ -1,4 +1,4 @@
-// Something that is set once, and that can be waited for together with sockets.
+// A flag that can be waited for together with sockets.
 #pragma once
 
 namespace posthorn::http {
@@ -12,8 +12,9 @@ public:
     ~latch();
 
     void set() noexcept;
+    void clear() noexcept;
     [[nodiscard]] bool is_set() const noexcept;
-    [[nodiscard]] int file() const noexcept { return file_; } ///< can be read once it is set
+    [[nodiscard]] int file() const noexcept { return file_; } ///< can be read while it is set
 
 private:
     int file_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -60,6 +61,19 @@ std::uint16_t port_of(int socket)
                      : reinterpret_cast<const sockaddr_in&>(where).sin_port);
 }
 
+// Of IPv6 the first half: whoever has one address there has all of the second.
+listening_socket::peer network_of(const sockaddr_storage& who)
+{
+    listening_socket::peer result{};
+    if (who.ss_family == AF_INET6)
+        std::memcpy(result.data(), &reinterpret_cast<const sockaddr_in6&>(who).sin6_addr,
+                    result.size());
+    else if (who.ss_family == AF_INET)
+        std::memcpy(result.data(), &reinterpret_cast<const sockaddr_in&>(who).sin_addr,
+                    sizeof(in_addr));
+    return result;
+}
+
 } // namespace
 
 listening_socket::listening_socket(const std::string& who, std::string address, std::uint16_t port)
@@ -86,9 +100,14 @@ std::string listening_socket::place() const
                       : fmt::format("{}:{}", address_, port_);
 }
 
-int listening_socket::accept() const noexcept
+int listening_socket::accept(peer& from) const noexcept
 {
-    return ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    sockaddr_storage who{};
+    socklen_t length = sizeof who;
+    const int result = ::accept4(socket_, reinterpret_cast<sockaddr*>(&who), &length,
+                                 SOCK_CLOEXEC | SOCK_NONBLOCK);
+    from = network_of(who);
+    return result;
 }
 
 bool listening_socket::reopen() noexcept

@@ -1,6 +1,7 @@
 // A socket that others connect to.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -15,8 +16,11 @@ public:
     listening_socket& operator=(const listening_socket&) = delete;
     ~listening_socket();
 
+    /// Who is at the other end: all of one network are the same.
+    using peer = std::array<unsigned char, 8>;
+
     /// Returns: a socket that the caller closes, or -1 with `errno`; EAGAIN: nobody waits.
-    [[nodiscard]] int accept() const noexcept;
+    [[nodiscard]] int accept(peer& from) const noexcept;
 
     /// Listens anew at the same port. Returns: whether that has worked.
     [[nodiscard]] bool reopen() noexcept;

@@ -3,6 +3,7 @@
 #include "http/request_head.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace posthorn::http {
@@ -75,14 +76,31 @@ head_search::answer head_search::look_at(std::string_view received)
     }
 }
 
-std::string without_ranges(std::string_view head)
+std::string for_the_library(std::string_view head)
 {
     std::string result;
     for_each_line(head, [&](std::string_view line) {
-        if (!value_of(line, "range"))
+        if (!value_of(line, "range") && !value_of(line, "expect"))
             result += line;
     });
     return result;
+}
+
+bool awaits_consent(std::string_view head)
+{
+    bool result = false;
+    for_each_line(head, [&](std::string_view line) {
+        if (const auto value = value_of(line, "expect"))
+            result = result || is_same_word(without_end(*value), "100-continue");
+    });
+    return result;
+}
+
+bool has_body(std::string_view head)
+{
+    constexpr std::array<std::string_view, 3> with{"POST ", "PUT ", "PATCH "};
+    return std::ranges::any_of(with, [&](auto method) { return head.starts_with(method); }) ||
+           (head.starts_with("DELETE ") && (!announced_body(head) || announces_length(head)));
 }
 
 std::optional<std::uint64_t> announced_body(std::string_view head)
@@ -98,6 +116,15 @@ std::optional<std::uint64_t> announced_body(std::string_view head)
                              std::errc{};
     });
     return known ? std::optional(length) : std::nullopt;
+}
+
+bool announces_length(std::string_view head)
+{
+    bool result = false;
+    for_each_line(head, [&](std::string_view line) {
+        result = result || value_of(line, "content-length").has_value();
+    });
+    return result;
 }
 
 bool frames_body_clearly(std::string_view head)
@@ -119,6 +146,29 @@ bool frames_body_clearly(std::string_view head)
             clear = clear && (colon == 0 || !is_blank(line[colon - 1]));
     });
     return clear && lengths + encodings <= 1;
+}
+
+chunk_search::answer chunk_search::look_at(std::string_view body)
+{
+    constexpr std::size_t line_bytes_max = 1'000;
+    constexpr std::uint64_t chunk_bytes_max = std::uint64_t{1} << 40U;
+    while (true) {
+        const auto end = body.find('\n', line_begin_);
+        if (end == std::string_view::npos)
+            return body.size() > line_begin_ + line_bytes_max ? answer::malformed
+                                                              : answer::unfinished;
+        const auto line = without_end(body.substr(line_begin_, end - line_begin_));
+        if (is_last_)
+            return line.empty() ? answer::complete : answer::malformed;
+        std::uint64_t bytes = 0;
+        const auto size = line.substr(0, line.find(';'));
+        const auto [stop, failure] =
+            std::from_chars(size.data(), size.data() + size.size(), bytes, 16);
+        if (failure != std::errc{} || stop != size.data() + size.size() || bytes > chunk_bytes_max)
+            return answer::malformed;
+        is_last_ = bytes == 0;
+        line_begin_ = end + 1 + (is_last_ ? 0 : bytes + 2);
+    }
 }
 
 } // namespace posthorn::http

@@ -14,13 +14,12 @@ constexpr std::size_t piece_bytes = 4'096;
 
 thread_local const request_stream* answered_here = nullptr;
 
-// The lines between chunks count as well, as chunks of a sensible size need them.
+} // namespace
+
 std::size_t with_chunk_lines(std::size_t body_bytes_max)
 {
     return body_bytes_max + body_bytes_max / 8 + (std::size_t{64} << 10U);
 }
-
-} // namespace
 
 request_stream::request_stream(connection& with, std::size_t body_bytes_max)
     : with_(with), body_bytes_max_(with_chunk_lines(body_bytes_max))
@@ -65,7 +64,7 @@ request_stream::head request_stream::receive_head()
         return head::malformed;
     body_announced_ = announced_body(given);
     body_received_ = received_.size() - given.size();
-    received_.replace(0, given.size(), without_ranges(given));
+    received_.replace(0, given.size(), for_the_library(given));
     return head::complete;
 }
 
@@ -79,7 +78,7 @@ ssize_t request_stream::read(char* into, std::size_t bytes_max)
     if (taken_ == received_.size()) {
         received_.clear();
         taken_ = 0;
-        too_much_ = body_received_ > body_bytes_max_;
+        too_much_ = std::max(body_received_, body_announced_.value_or(0)) > body_bytes_max_;
         if (too_much_)
             return -1;
         if (!receive_more()) // of a body without a length this is the end

@@ -12,6 +12,10 @@
 
 namespace posthorn::http {
 
+/// How much of a body is received. The lines between chunks count as well, as chunks of a sensible
+/// size need them.
+[[nodiscard]] std::size_t with_chunk_lines(std::size_t body_bytes_max);
+
 class request_stream final : public httplib::Stream {
 public:
     /// Lifetime: the connection outlives it. Threads: at most one of them on each.

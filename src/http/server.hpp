@@ -22,8 +22,9 @@ struct server_options {
     std::string who;     ///< for people, as in "the inbox endpoint cannot listen"
     std::string address; ///< of this machine
     std::uint16_t port;  ///< 0: any that is free
-    /// Served at once. Others wait in the kernel; then who has said nothing for a moment makes
-    /// room.
+    /// Answered at once. Sixteen times as many may be sending their requests meanwhile; of more
+    /// than that, and of more bytes than fit into as many bodies, the network that has most gives
+    /// way.
     std::size_t connections_max;
     std::size_t body_bytes_max;
     duration request_within; ///< from the connection to the last byte; and as long for the answer

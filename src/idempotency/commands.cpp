@@ -82,7 +82,8 @@ std::span<const behaviour> command_pipeline::behaviours_before(stage which) cons
     return found == behaviours_.end() ? std::span<const behaviour>{} : found->second;
 }
 
-command_result<std::string> command_pipeline::run(command_context& which, bool idempotent)
+command_result<std::string> command_pipeline::run(command_context& which, bool idempotent,
+                                                  const stop_request& stop)
 {
     if (!handlers_.contains(which.name))
         throw error(error_code::not_found,
@@ -90,7 +91,7 @@ command_result<std::string> command_pipeline::run(command_context& which, bool i
     command_result<std::string> result;
     const auto through_idempotency = [&] {
         if (which.problems.empty())
-            result = run_in_transaction(which, idempotent);
+            result = run_in_transaction(which, idempotent, stop);
     };
     const auto through_validation = [&] {
         if (idempotent)
@@ -106,8 +107,11 @@ command_result<std::string> command_pipeline::run(command_context& which, bool i
 }
 
 command_result<std::string> command_pipeline::run_in_transaction(command_context& which,
-                                                                 bool idempotent)
+                                                                 bool idempotent,
+                                                                 const stop_request& stop)
 {
+    if (stop.requested())
+        return {.answer = command_answer::stopped};
     const auto work = [&](transaction& tx) {
         const within inside(which, tx);
         const auto to_handler = [&] { handlers_.find(which.name)->second(which); };
@@ -126,7 +130,7 @@ command_result<std::string> command_pipeline::run_in_transaction(command_context
                          .lock = options_.lock,
                          .keep = options_.keep,
                          .wait = options_.wait},
-                        work);
+                        work, stop);
     } catch (const refused_command&) {
         return {.answer = command_answer::executed}; // and the problems say the rest
     }

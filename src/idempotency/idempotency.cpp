@@ -5,6 +5,7 @@
 #include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/key_table.hpp"
+#include "store/contract/rest.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/idempotency.hpp>
@@ -84,19 +85,23 @@ void try_to_give_up(Place& where, const command_key& which, const reservation& h
     }
 }
 
-reservation reserve_or_wait(store& where, const command_key& which)
+// Nothing: it was told to stop before the key was reserved.
+std::optional<reservation> reserve_or_wait(store& where, const command_key& which,
+                                           const stop_request& stop)
 {
     const auto& clock = *where.environment().clock;
     const auto give_up_at = clock.monotonic() + which.wait;
     duration pause = std::chrono::milliseconds{5};
-    for (;;) {
+    while (!stop.requested()) {
         auto held = reserve(where, which);
         const auto now = clock.monotonic();
         if (held.answer != command_answer::in_progress || now >= give_up_at)
             return held;
-        clock.pause(std::min(pause, std::chrono::duration_cast<duration>(give_up_at - now)));
+        const auto left = std::chrono::duration_cast<duration>(give_up_at - now);
+        contract::rest(where.environment(), std::min(pause, left), stop);
         pause = std::min<duration>(pause * 2, std::chrono::milliseconds{200});
     }
+    return std::nullopt;
 }
 
 } // namespace
@@ -165,8 +170,10 @@ bool release_key(store& where, std::string_view command, std::string_view key)
 namespace idempotency_detail {
 
 command_result<std::string> run(transaction& tx, const command_key& which,
-                                const bytes_of_command& command)
+                                const bytes_of_command& command, const stop_request& stop)
 {
+    if (stop.requested())
+        return {.answer = command_answer::stopped};
     auto held = reserve(tx, which);
     if (held.answer != command_answer::executed)
         return without_running(std::move(held));
@@ -184,10 +191,15 @@ command_result<std::string> run(transaction& tx, const command_key& which,
 
 // The reservation is committed before the command runs, and the completion with it: whoever took
 // over meanwhile makes the completion find nothing, and then nothing of the command is kept.
+// Once the key is reserved the command runs to its end, stop or not: to give the key up again would
+// mark it as failed, though nothing has failed.
 command_result<std::string> run(store& where, const command_key& which,
-                                const bytes_of_command& command)
+                                const bytes_of_command& command, const stop_request& stop)
 {
-    auto held = reserve_or_wait(where, which);
+    auto waited = reserve_or_wait(where, which, stop);
+    if (!waited)
+        return {.answer = command_answer::stopped};
+    auto& held = *waited;
     if (held.answer != command_answer::executed)
         return without_running(std::move(held));
     try {
@@ -215,6 +227,9 @@ void throw_without_value(command_answer answer)
 {
     if (answer == command_answer::mismatch)
         throw error(error_code::constraint, "the key was used before, for another request");
+    if (answer == command_answer::stopped)
+        throw error(error_code::stopped, "told to stop: the command was not begun, send it again",
+                    {.retryable = true});
     if (answer == command_answer::lost)
         throw error(error_code::busy,
                     "the command took longer than its lock, and somebody else took over; nothing "

@@ -1,5 +1,6 @@
 // What users call: arguments are checked here, and each call is a transaction or part of one.
 #include "core/join.hpp"
+#include "core/lineage.hpp"
 #include "core/validation.hpp"
 #include "joins/join_wait.hpp"
 #include "outbox/in_transaction.hpp"
@@ -21,12 +22,6 @@ constexpr std::string_view complete_header = "posthorn-join-on-complete";
 constexpr std::string_view fail_header = "posthorn-join-on-fail";
 constexpr std::string_view lenient = "lenient";
 
-std::string correlation_here()
-{
-    const auto scope = correlation_scope::current();
-    return scope ? scope->id() : std::string{};
-}
-
 std::string text_of(const headers& values, std::string_view name)
 {
     const auto found = values.find(name);
@@ -38,12 +33,13 @@ std::string text_of(const headers& values, std::string_view name)
 join_id open_join(transaction& tx, const join_options& how)
 {
     core::check_join(how, tx.session().limits());
-    return tx.session().joins().open(how, correlation_here());
+    return tx.session().joins().open(how);
 }
 
-join_id open_join(store& where, const join_options& how)
+join_id open_join(store& where, const join_options& how, const stop_request& stop)
 {
-    return in_transaction(where, [&](transaction& tx) { return open_join(tx, how); });
+    return in_transaction(
+        where, [&](transaction& tx) { return open_join(tx, how); }, stop);
 }
 
 std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const message_id> which)
@@ -51,9 +47,11 @@ std::vector<attach_answer> attach(transaction& tx, join_id to, std::span<const m
     return which.empty() ? std::vector<attach_answer>{} : tx.session().joins().attach(to, which);
 }
 
-std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which)
+std::vector<attach_answer> attach(store& where, join_id to, std::span<const message_id> which,
+                                  const stop_request& stop)
 {
-    return in_transaction(where, [&](transaction& tx) { return attach(tx, to, which); });
+    return in_transaction(
+        where, [&](transaction& tx) { return attach(tx, to, which); }, stop);
 }
 
 attach_answer attach(transaction& tx, join_id to, message_id which)
@@ -61,9 +59,9 @@ attach_answer attach(transaction& tx, join_id to, message_id which)
     return attach(tx, to, std::span(&which, 1)).front();
 }
 
-attach_answer attach(store& where, join_id to, message_id which)
+attach_answer attach(store& where, join_id to, message_id which, const stop_request& stop)
 {
-    return attach(where, to, std::span(&which, 1)).front();
+    return attach(where, to, std::span(&which, 1), stop).front();
 }
 
 bool seal_join(transaction& tx, join_id which, std::optional<std::int64_t> expected)
@@ -153,20 +151,25 @@ enqueued enqueue_join_wait(transaction& tx, const join_wait& what)
         own.emplace(fail_header, on_fail.topic);
     if (!what.fail_if_any_step_failed)
         own.emplace(std::string(wait_header) + "-failures", lenient);
+    const auto scope = correlation_scope::current();
+    if (scope)
+        core::add_trace(own, *scope, *session.environment().random);
     const auto headers_json = core::headers_to_json(own);
     const auto payload = on_complete.payload + on_fail.payload;
-    const auto correlation = correlation_here();
     contract::new_message message;
     message.topic = join_wait_topic;
     message.payload = payload;
     message.headers_json = headers_json;
-    message.correlation_id = correlation;
+    message.correlation_id = scope ? scope->id() : session.joins().correlation_of(what.join);
+    if (scope)
+        message.causation_id = scope->cause();
     return session.joins().wait(what.join, message);
 }
 
-enqueued enqueue_join_wait(store& where, const join_wait& what)
+enqueued enqueue_join_wait(store& where, const join_wait& what, const stop_request& stop)
 {
-    return in_transaction(where, [&](transaction& tx) { return enqueue_join_wait(tx, what); });
+    return in_transaction(
+        where, [&](transaction& tx) { return enqueue_join_wait(tx, what); }, stop);
 }
 
 std::optional<join_wait> read_join_wait(const headers& values, std::string_view payload)

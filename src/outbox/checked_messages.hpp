@@ -9,6 +9,7 @@
 #include "store/contract/session.hpp"
 #include <posthorn/correlation.hpp>
 #include <posthorn/environment.hpp>
+#include <posthorn/inbox.hpp>
 #include <posthorn/message.hpp>
 
 #include <algorithm>
@@ -42,11 +43,39 @@ public:
     /// The views of the result refer to the message, to `headers_json` and to this.
     contract::new_message operator()(const to_check& each, std::string& headers_json) const
     {
-        const auto& how = each.how;
         const auto copied = without_number(each);
-        const auto& values = copied ? *copied : how.headers;
-        core::check_message(each.what, how, values, bounds_);
-        core::check_start_window(how, now_);
+        const auto& values = copied ? *copied : each.how.headers;
+        check(each, values);
+        return made(each, values, headers_json);
+    }
+
+    /// The first half of the above, for those who still have to number the message.
+    void check(const to_check& each) const
+    {
+        const auto copied = without_number(each);
+        check(each, copied ? *copied : each.how.headers);
+    }
+
+    /// The second half, for a message that was checked.
+    contract::new_message made(const to_check& each, std::string& headers_json) const
+    {
+        const auto copied = without_number(each);
+        return made(each, copied ? *copied : each.how.headers, headers_json);
+    }
+
+private:
+    void check(const to_check& each, const headers& values) const
+    {
+        const bool is_inbound = each.own != nullptr && each.own->contains(inbox_source_header);
+        core::check_message(each.what, each.how, values, bounds_,
+                            is_inbound ? core::enqueued_by::inbox : core::enqueued_by::application);
+        core::check_start_window(each.how, now_);
+    }
+
+    contract::new_message made(const to_check& each, const headers& values,
+                               std::string& headers_json) const
+    {
+        const auto& how = each.how;
         headers_json = json_of(values, each.own);
         contract::new_message result{.id = how.id,
                                      .topic = each.what.topic,
@@ -74,7 +103,6 @@ public:
         return result;
     }
 
-private:
     // A handler may pass on the headers of what it handles, and a publisher may have numbered that,
     // or it is the run of a job: neither is true of the new message. Nothing: there is none of
     // them.
@@ -111,8 +139,8 @@ private:
         auto all = values;
         if (own != nullptr)
             all.insert(own->begin(), own->end());
-        else
-            core::add_trace(all, *scope_, *world_.random);
+        if (traced)
+            core::add_trace(all, *scope_, *world_.random); // unless it names a trace itself
         return core::headers_to_json(all);
     }
 
@@ -145,6 +173,12 @@ struct checked_messages {
 
     void add(const to_check& each) { values.push_back(check(each, headers_json.emplace_back())); }
 
+    /// One that `check.check` has let through.
+    void add_checked(const to_check& each)
+    {
+        values.push_back(check.made(each, headers_json.emplace_back()));
+    }
+
     message_check check;
     std::deque<std::string> headers_json; // which leaves its elements where they are
     std::vector<contract::new_message> values;
@@ -156,13 +190,32 @@ struct checked_messages {
     return std::ranges::any_of(messages, [](const auto& each) { return each.join.has_value(); });
 }
 
-/// Inserts, and attaches to joins in the same transaction.
-[[nodiscard]] inline std::vector<enqueued> insert_and_attach(
+/// New members that belong to nothing belong to what their join belongs to.
+[[nodiscard]] inline std::vector<contract::new_message> with_correlations_of_joins(
     contract::session& session, std::span<const contract::new_message> messages)
 {
-    auto result = session.writer().insert(messages);
-    if (!any_joins(messages))
-        return result;
+    std::vector<contract::new_message> result(messages.begin(), messages.end());
+    for (auto& each : result)
+        if (each.join && each.correlation_id.empty())
+            each.correlation_id = session.joins().correlation_of(*each.join);
+    return result;
+}
+
+/// Inserts messages of which some may be for joins.
+[[nodiscard]] inline std::vector<enqueued> insert_into(
+    contract::session& session, std::span<const contract::new_message> messages)
+{
+    const bool inherits = std::ranges::any_of(
+        messages, [](const auto& each) { return each.join && each.correlation_id.empty(); });
+    return inherits ? session.writer().insert(with_correlations_of_joins(session, messages))
+                    : session.writer().insert(messages);
+}
+
+/// Attaches messages to their joins, in the transaction that has inserted them.
+inline void attach_inserted(contract::session& session,
+                            std::span<const contract::new_message> messages,
+                            std::span<const enqueued> result)
+{
     std::map<join_id, std::vector<locator>> added;
     std::map<join_id, std::vector<message_id>> known;
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -177,6 +230,15 @@ struct checked_messages {
         session.joins().attach(join, ids);
     for (const auto& [join, where] : added)
         session.joins().attach_new(join, where);
+}
+
+/// Inserts, and attaches to joins in the same transaction.
+[[nodiscard]] inline std::vector<enqueued> insert_and_attach(
+    contract::session& session, std::span<const contract::new_message> messages)
+{
+    auto result = insert_into(session, messages);
+    if (any_joins(messages))
+        attach_inserted(session, messages, result);
     return result;
 }
 

@@ -8,14 +8,15 @@
 namespace posthorn {
 
 template <typename Work>
-auto in_transaction(store& where, Work&& work)
+auto in_transaction(store& where, Work&& work, const stop_request& stop = {})
 {
-    return contract::run_again(where.environment(), [&] {
+    const auto run = [&] {
         auto tx = where.begin();
         auto result = work(tx);
         tx.commit();
         return result;
-    });
+    };
+    return contract::run_again(where.environment(), run, stop);
 }
 
 /// The same for what is done to batches.

@@ -2,6 +2,7 @@
 // become decisions here, and hooks run here.
 #include "core/planted.hpp"
 #include "core/settlement.hpp"
+#include "core/topic_map.hpp"
 #include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
 #include "store/contract/backend.hpp"
@@ -51,8 +52,25 @@ positions_by_fence grouped(const Range& what, FenceOf fence_of)
     return result;
 }
 
-// Turns outcomes into decisions. Only retries need to know
-// more about their message than the receipt says.
+struct rules_of_topic {
+    const retry_policy& retry;
+    dead_key on_dead;
+};
+
+// A topic's handler comes first, then what the store's options say of the topic, then of all.
+rules_of_topic rules_for(const outbox_options& options, std::string_view topic)
+{
+    const auto* own = options.of_handler ? options.of_handler(topic) : nullptr;
+    const auto* on_dead = core::find_by_topic(options.on_dead_by_topic, topic);
+    const bool has_retry = own != nullptr && own->retry;
+    return {.retry = has_retry ? *own->retry : options.retries.of(topic),
+            .on_dead = own != nullptr && own->on_dead ? *own->on_dead
+                       : on_dead != nullptr           ? *on_dead
+                                                      : options.on_dead};
+}
+
+// Turns outcomes into decisions. Only retries, and failures whose topic may have a rule of its own,
+// need to know more about their message than the receipt says.
 class decider {
 public:
     decider(contract::message_queue& queue, const outbox_options& options, random_source& random)
@@ -67,10 +85,17 @@ public:
         }
     }
 
+    [[nodiscard]] bool asks_for(const outcome& said) const
+    {
+        const bool has_dead_rules = options_.of_handler || !options_.on_dead_by_topic.empty();
+        return said.verdict == outcome::kind::retry ||
+               (said.verdict == outcome::kind::fail && has_dead_rules);
+    }
+
     core::decision decide(const settlement& what)
     {
         core::delivery_facts facts{.topic = {}, .starts_before = 0, .started = true};
-        if (what.outcome.verdict == outcome::kind::retry) {
+        if (asks_for(what.outcome)) {
             const auto found = known_.find(what.receipt.ordinal);
             if (found == known_.end())
                 return {.become = settled_as::released}; // not ours: the store will answer `lost`
@@ -78,8 +103,8 @@ public:
                      .starts_before = found->second.starts_before,
                      .started = found->second.started};
         }
-        return core::decide(what.outcome, facts, options_.retries, options_.on_dead,
-                            random_.fraction());
+        const auto rules = rules_for(options_, facts.topic);
+        return core::decide(what.outcome, facts, rules.retry, rules.on_dead, random_.fraction());
     }
 
 private:
@@ -92,8 +117,8 @@ private:
 // Never more than the id: what a handler calls its error may hold a piece of the payload.
 void log_dead(const environment& world, const message_id& id)
 {
-    if (world.log)
-        world.log(log_level::warning, fmt::format("message {} is dead", to_string(id)));
+    if (world.log.takes(log_level::error))
+        world.log(log_level::error, fmt::format("message {} is dead", to_string(id)));
 }
 
 void log_reaped(const environment& world, const contract::overdue_batch& which)
@@ -135,14 +160,17 @@ reap_report reap_batches(transaction& tx, std::size_t limit, const outbox_option
     contract::gathering ends(session.follower());
     for (const auto& overdue : session.queue().overdue_batches(limit)) {
         std::vector<contract::decided> all;
-        for (const auto& each : overdue.open)
-            if (!only || each.receipt == *only)
-                all.push_back({each.receipt,
-                               core::decide_for_absent({.topic = each.topic,
+        for (const auto& each : overdue.open) {
+            if (only && each.receipt != *only)
+                continue;
+            const auto rules = rules_for(options, each.topic);
+            all.push_back(
+                {each.receipt, core::decide_for_absent({.topic = each.topic,
                                                         .starts_before = each.starts_before,
                                                         .started = each.started},
-                                                       options.retries, options.on_dead,
+                                                       rules.retry, rules.on_dead,
                                                        session.environment().random->fraction())});
+        }
         if (all.empty() && only)
             continue;
         const auto answers =
@@ -227,7 +255,8 @@ batch outbox::claim(const owner& who, const claim_options& how)
                                            .lease = how.lease,
                                            .limit = how.limit,
                                            .start = how.start.value_or(how.limit),
-                                           .unpark = how.unpark});
+                                           .unpark = how.unpark,
+                                           .unpark_after = how.unpark_after});
         });
         // An empty answer means that nothing is due, so it must not come from bad rows alone.
         if (!set_unreadable_aside(who, claimed) || !claimed.empty())
@@ -235,22 +264,28 @@ batch outbox::claim(const owner& who, const claim_options& how)
     }
 }
 
-// A row that cannot be read can never be handled: it ends as dead, and the rest of its batch goes
-// on. Returns: whether there was one and all of them are dead now.
+// A row that cannot be read can never be handled, and one that only claims to come from outside
+// must not be: it ends as dead, and the rest of its batch goes on. Returns: whether there was one
+// and all of them are dead now.
 bool outbox::set_unreadable_aside(const owner& who, batch& claimed)
 {
     std::vector<settlement> unreadable;
     std::erase_if(claimed.deliveries, [&](const delivery& each) {
-        auto why = core::why_unreadable(each.headers);
+        auto why = core::why_not_handled(each.topic, each.headers);
         if (why.empty())
             return false;
-        unreadable.push_back({each.receipt, posthorn::fail("cannot be read: " + std::move(why))});
+        unreadable.push_back({each.receipt, posthorn::fail(std::move(why))});
         return true;
     });
     if (unreadable.empty())
         return false;
     try {
-        return settle(who, unreadable).lost() == 0;
+        const auto settled = settle(who, unreadable);
+        // A worker that tells of deaths itself never sees these.
+        for (std::size_t i = 0; i < unreadable.size() && !options_.log_deaths; ++i)
+            if (settled.answers[i] == settled_as::dead)
+                log_dead(store_.environment(), unreadable[i].receipt.id);
+        return settled.lost() == 0;
     } catch (const error& failure) {
         // The others are claimed and must reach their handlers. When the lease of these has run
         // out, they are taken back and come here again.
@@ -295,7 +330,7 @@ settle_result outbox::settle(transaction& tx, const owner& who, std::span<const 
         decider decisions(queue, options_, *session.environment().random);
         std::vector<receipt> retried;
         for (const auto position : positions)
-            if (what[position].outcome.verdict == outcome::kind::retry)
+            if (decisions.asks_for(what[position].outcome))
                 retried.push_back(what[position].receipt);
         if (!retried.empty())
             decisions.learn(who.token, number, retried);
@@ -313,7 +348,7 @@ settle_result outbox::settle(transaction& tx, const owner& who, std::span<const 
                 !reported.insert(group[i].receipt.ordinal).second)
                 continue;
             changed.push_back({.id = group[i].receipt.id, .answer = part[i]});
-            if (part[i] == settled_as::dead)
+            if (part[i] == settled_as::dead && options_.log_deaths)
                 log_dead(session.environment(), group[i].receipt.id);
         }
     }

@@ -1,4 +1,5 @@
 // From a URL to its store: the one place that knows all engines.
+#include "posthorn/waiting_work.hpp"
 #include "store/contract/url.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/mariadb.hpp>
@@ -64,7 +65,25 @@ std::string migration_sql(std::string_view url)
 
 std::vector<finding> diagnose(std::string_view url, const store_options& options)
 {
-    return engine_of(url).diagnose(url, options);
+    auto findings = engine_of(url).diagnose(url, options);
+    const auto has_problem = [](std::string_view check) {
+        return [check](const finding& each) {
+            return each.check == check && each.level == severity::problem;
+        };
+    };
+    // What cannot be read has been reported already.
+    if (std::ranges::any_of(findings, has_problem("schema version")) ||
+        std::ranges::any_of(findings, has_problem("reading")) ||
+        std::ranges::none_of(findings,
+                             [](const auto& each) { return each.check == "dead letters"; }))
+        return findings;
+    try {
+        auto where = open(url, options);
+        look_at_waiting_work(where, findings);
+    } catch (const error& failure) {
+        findings.push_back({severity::problem, "reading", failure.what()});
+    }
+    return findings;
 }
 
 } // namespace posthorn

@@ -5,14 +5,14 @@
 
 namespace posthorn::runtime {
 
-// One that is held back follows another that says why, and one that is declined or refused for good
-// carries its reason.
+// One that is held back follows another that says why. One that is declined, unroutable or refused
+// for good carries its reason: it has failed, or is dead.
 std::optional<transport_diary::trouble> transport_diary::trouble_in(const publish_answer& answer)
 {
     const bool is_refused = answer.verdict == publish_answer::kind::refused;
     if (answer.accepted() ||
         (is_refused && (answer.why == refusal::held_back || answer.why == refusal::declined ||
-                        is_permanent(answer.why))))
+                        answer.why == refusal::unroutable || is_permanent(answer.why))))
         return std::nullopt;
     return trouble{answer.verdict, answer.why};
 }

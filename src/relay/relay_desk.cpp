@@ -252,7 +252,7 @@ void relay_desk::back_room::publish(std::vector<letter> batch, const std::stop_t
         diary_.note_answers(answers, in({}));
     for (std::size_t i = 0; i < batch.size(); ++i)
         if (i < answers.size())
-            batch[i].ended(outcome_of(answers[i], batch[i].how->pause));
+            batch[i].ended(outcome_of(answers[i], batch[i].how->pause, batch[i].how->unroutable));
         else if (thrown)
             batch[i].ended(thrown);
         else

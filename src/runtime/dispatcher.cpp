@@ -2,6 +2,7 @@
 #include "runtime/dispatcher.hpp"
 
 #include "core/settlement.hpp"
+#include "core/validation.hpp"
 #include "runtime/invocation.hpp"
 #include "runtime/patience.hpp"
 #include <posthorn/error.hpp>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -22,9 +24,6 @@ constexpr duration look_when_busy_every = 1s;
 
 // Places that become free together make one claim instead of many.
 constexpr duration patience_for_room = 1ms;
-
-// A message over its limit per key comes back after about this long.
-constexpr duration over_limit_pause = 100ms;
 
 // Something is due, but somebody else has it in hand: ask again after this long.
 constexpr duration when_due_elsewhere = 10ms;
@@ -40,11 +39,12 @@ constexpr int quiet_claims_max = 32;
 // Who asked for one pass would rather hear of a store that is away than wait for it.
 constexpr int tries_of_one_pass = 3;
 
-// For how long a suspect message waits until it can be alone. Some handlers never end.
-constexpr std::chrono::seconds quiet_patience{5};
-
-// How long handlers have to end when the worker must go now.
-constexpr duration last_words = 1s;
+// How long everything else waits, the first time, for the handlers beside a suspect message to end.
+// If they take longer the worker goes on, and the suspect waits; then all wait twice as long.
+constexpr std::chrono::seconds quiet_patience_first{5};
+constexpr std::chrono::hours quiet_patience_max{24};
+constexpr int loud_times = 3;              ///< as long as was waited
+constexpr duration suspect_pause_max = 5s; ///< then one that must wait comes back
 
 // What no waiting will cure.
 bool is_fatal(const std::exception& why)
@@ -81,26 +81,27 @@ struct dispatcher::turn {
     int failures = 0;  ///< of the store, in a row
     int quiet = 0;     ///< claims to make singly, with nothing else running
 
-    /// Since when that has not come about; on the real clock, as handlers are.
-    std::optional<std::chrono::steady_clock::time_point> loud_since = {};
+    /// Since when it has waited for that, and for how long it does; on the real clock, as handlers
+    /// are. Until then suspects wait, and all others go on.
+    std::optional<std::chrono::steady_clock::time_point> noisy_since = {};
+    std::chrono::steady_clock::duration quiet_patience = quiet_patience_first;
+    std::chrono::steady_clock::time_point loud_until{};
     monotonic_time looked_at{};
     std::size_t largest_payload = 0;
     duration claim_took{};
     std::size_t begun = 0;   ///< by the last claim
     duration oldest{};       ///< in the last claim
     bool others_run = false; ///< of other stores
-    bool hurried = false;    ///< they have run for too long
 
-    [[nodiscard]] bool out_of_patience() const
+    /// For how long suspects have to wait; 0: until it is quiet.
+    [[nodiscard]] duration suspects_wait() const
     {
-        return hurried ||
-               (loud_since && std::chrono::steady_clock::now() - *loud_since >= quiet_patience);
+        const auto left =
+            std::chrono::ceil<duration>(loud_until - std::chrono::steady_clock::now());
+        return std::clamp<duration>(left, 0us, suspect_pause_max);
     }
 
-    [[nodiscard]] bool stopping() const
-    {
-        return stop.drain.stop_requested() || stop.now.stop_requested();
-    }
+    [[nodiscard]] bool stopping() const { return stop.requested(); }
 };
 
 dispatcher::dispatcher(std::shared_ptr<engine> with, stop_request stop)
@@ -114,7 +115,7 @@ dispatcher::visited dispatcher::visit(const visit_order& order)
         visiting_.reset(new turn{.stop = stop_, .how = always_});
     auto& now = *visiting_;
     now.others_run = order.others_run;
-    now.hurried = order.out_of_patience;
+    now.loud_until = order.suspects_wait_until;
     now.begun = 0;
     now.oldest = {};
     const auto before = now.claimed;
@@ -134,10 +135,13 @@ dispatcher::sight dispatcher::look_around()
     sight result{.ahead = look(*visiting_)};
     std::size_t limit = 1;
     result.everything_paused = is_paused(pauses_, {});
-    result.wants_parked = !result.everything_paused && !wanted_parked(limit).empty();
+    result.wants_parked = !result.everything_paused && !wanted_parked(limit).topics.empty();
     result.at_limit = !result.wants_parked && std::ranges::any_of(parked_, [&](const auto& topic) {
-        return with_->table->find(topic) != nullptr && !is_paused(pauses_, topic);
+        return !turns_.has(topic) && with_->table->find(topic) != nullptr &&
+               !is_paused(pauses_, topic);
     });
+    if (!result.wants_parked)
+        result.next_turn = turns_.until_next(with_->source->environment().clock->monotonic());
     return result;
 }
 
@@ -151,7 +155,15 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
               .topics = std::move(handled.exact),
               .prefixes = std::move(handled.prefixes)};
     with_->listen(bell_.get());
-    std::jthread settling([this] { with_->settling.run(); });
+    auto& watch = *with_->watch;
+    watch.add(std::shared_ptr<held_messages>(with_, &with_->held));
+    const deadline_watch::thread watching(
+        watch, stop, [this](held_messages::whom which) { with_->held.ask_to_stop(which); });
+    const contract::patience_scope patient(watch.patience(), contract::patience_scope::of::worker);
+    std::jthread settling([this, &watch] {
+        const contract::patience_scope also(watch.patience(), contract::patience_scope::of::worker);
+        with_->settling.run();
+    });
     turn now{.stop = stop, .how = how};
     std::exception_ptr fatal;
     {
@@ -164,20 +176,25 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
         try {
             work(now);
             // Nobody has asked it to stop, so nobody is in a hurry.
-            while (!now.stopping() && !with_->held.wait_until_empty(1s)) {}
+            while (!now.stopping() && !with_->settling.failure() &&
+                   !with_->held.wait_until_empty(1s)) {}
         } catch (...) {
             fatal = std::current_exception();
         }
         now.over = true;
+        watch.begin_end();
+        oldest_ = now.oldest;
         bell_->disarm();
         (void)take_what_was_handed(now); // and gives it back
-        drain(stop);
+        drain();
     }
     with_->held.close();
     settling.join();
     with_->listen(nullptr);
     auto report = with_->settling.so_far();
     report.left_running = with_->held.running();
+    if (!fatal)
+        fatal = with_->settling.failure();
     if (fatal)
         std::rethrow_exception(fatal);
     return report;
@@ -188,6 +205,8 @@ void dispatcher::work(turn& now)
     // One pass is too short for the settler to get round to it.
     bool reap_first = now.how.until_empty;
     while (!now.stopping() && !now.over && now.claimed < now.how.limit) {
+        if (const auto why = with_->settling.failure())
+            std::rethrow_exception(why);
         try {
             if (reap_first)
                 (void)with_->source->reap();
@@ -225,7 +244,6 @@ std::size_t dispatcher::room_now(turn& now)
     // this one took the process down.
     if (one_at_a_time(now))
         return room_for_one(now);
-    now.loud_since.reset(); // the next suspect has a right to the same patience
     const auto enough = std::min(options.concurrency, with_->source->batch_max());
     auto room = with_->held.wait_for_room(enough, worth_waiting(patience_for_room, now.claim_took));
     room = std::min({room, with_->source->batch_max(), now.how.limit - now.claimed});
@@ -239,35 +257,31 @@ std::size_t dispatcher::room_now(turn& now)
     return room;
 }
 
-// Room for one message with nothing beside it; if others take too long, with them.
+// Room for one message with nothing beside it. What runs beside a suspect that waits may take too
+// long; what is to begin waits for a suspect that runs, however long that takes.
 std::size_t dispatcher::room_for_one(turn& now)
 {
+    if (now.quiet > 0) { // what was handed over and cannot begin would lose its lease meanwhile
+        bell_->withdraw();
+        (void)take_what_was_handed(now);
+    }
     if (with_->held.wait_until_quiet(1s)) {
-        now.loud_since.reset();
+        now.noisy_since.reset();
+        now.quiet_patience = quiet_patience_first;
         return 1;
     }
-    if (!now.loud_since)
-        now.loud_since = std::chrono::steady_clock::now();
-    return now.out_of_patience() && with_->held.wait_for_room(1, patience_for_room) > 0 ? 1 : 0;
-}
-
-// Parked topics that this worker can take now. One with a limit of its own is claimed alone and no
-// further than the limit, or it would be parked again at once.
-std::vector<std::string> dispatcher::wanted_parked(std::size_t& limit) const
-{
-    std::vector<std::string> wanted;
-    for (const auto& topic : parked_) {
-        const auto* to = with_->table->find(topic);
-        if (to == nullptr || is_paused(pauses_, topic))
-            continue;
-        if (!to->has_limit()) {
-            wanted.push_back(topic);
-        } else if (const auto room = with_->held.room_for(*to); room > 0) {
-            limit = std::min(limit, room);
-            return {topic};
-        }
+    if (now.quiet == 0 || with_->held.suspect_runs())
+        return 0;
+    const auto time = std::chrono::steady_clock::now();
+    now.noisy_since = now.noisy_since.value_or(time);
+    if (time - *now.noisy_since >= now.quiet_patience) {
+        now.noisy_since.reset();
+        now.quiet = 0;
+        now.loud_until = time + loud_times * now.quiet_patience;
+        now.quiet_patience = std::min<std::chrono::steady_clock::duration>(now.quiet_patience * 2,
+                                                                           quiet_patience_max);
     }
-    return wanted;
+    return 0;
 }
 
 dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
@@ -279,14 +293,14 @@ dispatcher::haul dispatcher::claim_and_dispatch(turn& now, std::size_t limit)
         return haul::none;
     const auto wanted = wanted_parked(limit);
     const bool parking = with_->held.is_parking(); // what is on its way, this claim may not find
-    const auto asked_at = with_->source->environment().clock->monotonic();
+    const auto asked_at = with_->source->environment().clock->since_boot();
     const auto really_asked_at = std::chrono::steady_clock::now();
-    auto claimed = with_->source->claim(
-        with_->who, {.lease = with_->options->lease, .limit = limit, .unpark = wanted});
+    auto claimed = with_->source->claim(with_->who, {.lease = with_->options->lease,
+                                                     .limit = limit,
+                                                     .unpark = wanted.topics,
+                                                     .unpark_after = wanted.after});
     now.claim_took = since(really_asked_at);
-    if (claimed.size() < limit && !parking)
-        for (const auto& topic : wanted)
-            parked_.erase(topic); // all of them have been taken
+    note_taken_back(wanted, claimed, claimed.size() < limit && !parking);
     if (claimed.empty()) {
         now.quiet = 0;
         return haul::none;
@@ -309,8 +323,10 @@ std::size_t dispatcher::begin(turn& now, batch&& claimed, monotonic_time since)
     auto members = with_->held.take(std::move(claimed), since);
     for (const auto& each : members)
         each->store = with_->store_name;
-    // It was asked to stop meanwhile: nothing new begins.
-    if (!now.stopping())
+    // It was asked to stop meanwhile, or the answer took longer than the lease: nothing begins.
+    const bool in_time =
+        with_->source->environment().clock->since_boot() - since < with_->options->lease;
+    if (!now.stopping() && in_time)
         return dispatch(now, std::move(members));
     for (const auto& each : members)
         with_->held.returned(each, {.verdict = outcome::kind::postpone});
@@ -320,13 +336,10 @@ std::size_t dispatcher::begin(turn& now, batch&& claimed, monotonic_time since)
 // Returns: how many have begun.
 std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
 {
-    std::vector<std::function<void()>> tasks;
-    tasks.reserve(members.size());
+    std::vector<running_ptr> plain;
     std::vector<running_ptr> asynchronous;
-    const bool alone =
-        members.size() == 1 &&
-        (now.out_of_patience() ||
-         (!now.others_run && with_->held.is_alone(members.front()->message.receipt.fence)));
+    const bool alone = members.size() == 1 && !now.others_run &&
+                       with_->held.is_alone(members.front()->message.receipt.fence);
     for (auto& each : members) {
         try {
             if (!may_run(now, each, alone))
@@ -341,17 +354,21 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
         if (std::holds_alternative<any_handler::asynchronous>(each->to->handler.run))
             asynchronous.push_back(std::move(each));
         else
-            tasks.emplace_back([with = with_, which = std::move(each)] { invoke(with, which); });
+            plain.push_back(std::move(each));
     }
     if (now.quiet > 0)
         --now.quiet;
-    const auto begun = tasks.size() + asynchronous.size();
-    if (!tasks.empty()) {
-        with_->threads.submit(std::move(tasks));
-        with_->held.poke();
+    const auto begun = plain.size() + asynchronous.size();
+    std::exception_ptr no_thread;
+    try {
+        hand_to_threads(plain);
+    } catch (const error&) {
+        no_thread = std::current_exception();
     }
     for (const auto& each : asynchronous)
         invoke(with_, each);
+    if (no_thread)
+        std::rethrow_exception(no_thread);
     return begun;
 }
 
@@ -359,6 +376,11 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
 bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
 {
     const auto& topic = which->message.topic;
+    // A claim has looked already; what was handed over comes from the enqueue itself.
+    if (auto why = core::why_not_handled(topic, which->message.headers); !why.empty()) {
+        with_->held.returned(which, fail(std::move(why)));
+        return false;
+    }
     which->to = with_->table->find(topic);
     if (which->to == nullptr) {
         warn_once(topic);
@@ -372,27 +394,29 @@ bool dispatcher::may_run(turn& now, const running_ptr& which, bool alone)
     }
     if (is_suspect(*which)) {
         // Until it has ended nothing else is claimed; or, if it is not alone, until it is.
-        now.quiet = alone ? std::max(now.quiet, 2) : quiet_claims_max;
         if (!alone) {
+            const auto pause = now.suspects_wait();
+            now.quiet = pause > duration::zero() ? now.quiet : quiet_claims_max;
             --now.claimed;
-            with_->held.returned(which, postpone(duration::zero()));
+            with_->held.returned(which, postpone(pause));
             return false;
         }
+        now.quiet = std::max(now.quiet, 2);
+        with_->held.suspect_begins(which->message.receipt.fence);
     }
     if (with_->held.may_begin(which))
         return true;
     --now.claimed;
-    if (with_->held.room_for(*which->to) == 0) {
-        parked_.insert(topic);
-        with_->held.returned(which, park(park_reason::at_limit));
-    } else {
-        with_->held.returned(which, postpone(over_limit_pause));
-    }
+    parked_.insert(topic);
+    if (with_->held.room_for(*which->to) > 0) // it is its group that is full
+        turns_.put_aside(topic, which->message.receipt.position,
+                         with_->source->environment().clock->monotonic());
+    with_->held.returned(which, park(park_reason::at_limit));
     return false;
 }
 
 // A message that was running when its worker died may have been the reason. It is handled with
-// nothing beside it, so that it takes nobody along a second time.
+// nothing beside it, so that it takes no other along a second time.
 bool dispatcher::is_suspect(const running_delivery& which) const
 {
     if (which.message.attempt <= 1 || with_->options->concurrency == 1)
@@ -420,7 +444,7 @@ void dispatcher::rest(turn& now)
         // A claim takes what was parked of one topic only, if that has a limit: others may be left.
         std::size_t limit = 1;
         if (now.idle && now.last == haul::none)
-            now.over = is_paused(pauses_, {}) || wanted_parked(limit).empty();
+            now.over = is_paused(pauses_, {}) || wanted_parked(limit).topics.empty();
         else
             with_->held.wait_until_empty(1s);
         return;
@@ -438,9 +462,11 @@ void dispatcher::rest(turn& now)
         const auto seen = look(now);
         const bool everything_paused = is_paused(pauses_, {});
         std::size_t limit = 1;
-        if (!everything_paused && !wanted_parked(limit).empty())
+        if (!everything_paused && !wanted_parked(limit).topics.empty())
             return;
         duration at_most = with_->options->look_at_least_every;
+        if (const auto turn = turns_.until_next(with_->source->environment().clock->monotonic()))
+            at_most = std::clamp<duration>(*turn, 1ms, at_most);
         if (!pauses_.empty()) // nobody rings when a pause is over
             at_most = std::min(at_most, look_when_busy_every);
         if (everything_paused) {
@@ -507,7 +533,7 @@ std::size_t dispatcher::take_what_was_handed(turn& now)
     std::size_t begun = 0;
     for (auto& each : bell_->handed_over([this] { return with_->held.fences(); })) {
         const auto lease_end = each.since + with_->options->lease;
-        const bool in_time = with_->source->environment().clock->monotonic() < lease_end;
+        const bool in_time = with_->source->environment().clock->since_boot() < lease_end;
         if (in_time && has_room_for(now, each.messages.fence)) {
             begun += begin(now, std::move(each.messages), each.since);
             continue;
@@ -544,28 +570,15 @@ void dispatcher::endure(turn& now, const std::exception& why)
     (void)bell_->wait(jittered);
 }
 
-// Lets handlers end; those that only wait need not. When a quarter of the grace is left, or at once
-// if that is wanted, they are asked to; after it nobody is waited for.
-void dispatcher::drain(const stop_request& stop)
+// Lets handlers end; the watch asks them to. After the grace period nobody is waited for.
+void dispatcher::drain()
 {
     using clock = std::chrono::steady_clock;
-    const auto grace = with_->options->grace;
-    const auto ask_at = clock::now() + grace / 4 * 3;
-    auto end = clock::now() + grace;
-    bool asked = false;
-    bool hurried = false;
-    with_->held.ask_to_stop(held_messages::whom::who_only_waits);
     for (;;) {
-        if (!hurried && stop.now.stop_requested()) {
-            end = std::min(end, clock::now() + last_words);
-            hurried = true;
-        }
-        if (!asked && (hurried || clock::now() >= ask_at)) {
-            with_->held.ask_to_stop(held_messages::whom::all);
-            asked = true;
-        }
+        const auto end = with_->watch->end().value_or(clock::now()); // a second stop moves it
         const auto left = std::chrono::duration_cast<duration>(end - clock::now());
-        if (with_->held.wait_until_empty(std::clamp<duration>(left, 0us, 50ms)) || left <= 0us)
+        if (with_->held.wait_until_empty(std::clamp<duration>(left, 0us, 50ms)) || left <= 0us ||
+            with_->settling.failure())
             return;
     }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/claimable.hpp"
+#include "runtime/deadline_watch.hpp"
 #include "runtime/handler_table.hpp"
 #include "runtime/held_messages.hpp"
 #include "runtime/settler.hpp"
@@ -19,6 +20,7 @@ namespace posthorn::runtime {
 /// What a worker has once, however many stores it serves.
 struct shared_means {
     std::shared_ptr<thread_pool> threads;
+    std::shared_ptr<deadline_watch> watch;
     std::shared_ptr<places> limits = std::make_shared<places>();
 };
 
@@ -26,7 +28,9 @@ struct engine {
     engine(std::shared_ptr<claimable> from, std::shared_ptr<const handler_table> handlers,
            std::shared_ptr<const worker_options> how, owner self)
         : engine(std::move(from), std::move(handlers), how, std::move(self),
-                 {.threads = std::make_shared<thread_pool>(how->concurrency)}, how->concurrency, {})
+                 {.threads = std::make_shared<thread_pool>(how->concurrency),
+                  .watch = std::make_shared<deadline_watch>(how->grace)},
+                 how->concurrency, {})
     {}
 
     /// For one of many stores.
@@ -37,7 +41,9 @@ struct engine {
           table(std::move(handlers)),
           options(std::move(how)),
           who(std::move(self)),
-          held(concurrency, options->lease, source->environment(), shared.limits, std::move(tell)),
+          watch(shared.watch),
+          held(concurrency, options->lease, source->environment(), shared.limits,
+               watched(std::move(tell))),
           pool(shared.threads),
           threads(*pool),
           settling({*source, held, threads, who, *options, [this](bool others) {
@@ -65,6 +71,7 @@ struct engine {
     std::shared_ptr<const handler_table> table;
     std::shared_ptr<const worker_options> options;
     owner who;
+    std::shared_ptr<deadline_watch> watch; ///< shared with the other stores of the worker
     held_messages held;
     std::shared_ptr<thread_pool> pool; ///< shared with the other stores of the worker
     thread_pool& threads;
@@ -74,7 +81,16 @@ struct engine {
     /// Something was put aside that another worker may want.
     std::atomic<bool> for_others = false;
 
+    /// A handler got no connection for its transaction, and the log knows.
+    mutable std::atomic<bool> told_of_busy = false;
+
 private:
+    [[nodiscard]] held_listener watched(held_listener tell) const
+    {
+        tell.sooner = [at = watch] { at->look(); };
+        return tell;
+    }
+
     std::mutex mutex;
     contract::bell* bell = nullptr;
 };

@@ -41,6 +41,7 @@ void handler_table::add(const std::vector<std::string>& patterns, const any_hand
 {
     check(how);
     const auto number = ++registrations_;
+    has_failure_rules_ = has_failure_rules_ || !how.failures.empty();
     for (const auto& pattern : patterns)
         add_one(pattern,
                 {.pattern = pattern, .handler = handler, .options = how, .registration = number});
@@ -63,6 +64,7 @@ void handler_table::add_if(std::function<bool(std::string_view)> accepts, any_ha
     check(how);
     if (!accepts)
         throw error(error_code::invalid_argument, "the predicate is empty");
+    has_failure_rules_ = has_failure_rules_ || !how.failures.empty();
     by_predicate_.push_back({std::move(accepts),
                              {.pattern = "a predicate",
                               .handler = std::move(handler),

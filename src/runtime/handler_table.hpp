@@ -52,6 +52,9 @@ public:
 
     [[nodiscard]] bool empty() const noexcept;
 
+    /// Whether a handler has its own rules for failures.
+    [[nodiscard]] bool has_failure_rules() const noexcept { return has_failure_rules_; }
+
 private:
     struct guarded {
         std::function<bool(std::string_view)> accepts;
@@ -61,6 +64,7 @@ private:
     void add_one(std::string_view pattern, route to);
 
     std::size_t registrations_ = 0;
+    bool has_failure_rules_ = false;
 
     // Maps and deques keep their elements where they are.
     std::map<std::string, route, std::less<>> exact_;

@@ -65,6 +65,7 @@ std::vector<running_ptr> held_messages::take(batch&& claimed, monotonic_time ask
     }
     batches_[claimed.fence] = {
         .lease_end = asked_at + lease_, .renew_at = asked_at + lease_ / 2, .open = members};
+    expect(asked_at + lease_ - world_.clock->since_boot());
     return members;
 }
 
@@ -88,6 +89,7 @@ bool held_messages::may_begin(const running_ptr& which)
     if (options.timeout) {
         which->deadline = now + *options.timeout;
         deadlines_.emplace(deadline{*which->deadline, which.get()}, which);
+        expect(*options.timeout);
         if (options.abandon_after)
             which->held_until = *which->deadline + *options.abandon_after;
     }
@@ -123,6 +125,21 @@ bool held_messages::is_alone(fence which) const
 {
     const lock guard(mutex_);
     return nothing_beside(which);
+}
+
+void held_messages::suspect_begins(fence which)
+{
+    const lock guard(mutex_);
+    suspect_ = which;
+}
+
+bool held_messages::suspect_runs() const
+{
+    const lock guard(mutex_);
+    const auto at = suspect_ ? batches_.find(*suspect_) : batches_.end();
+    return at != batches_.end() &&
+           !std::ranges::all_of(at->second.open,
+                                [](const running_ptr& each) { return each->lost.load(); });
 }
 
 bool held_messages::is_empty() const
@@ -222,11 +239,22 @@ void held_messages::forget(const running_delivery& which)
     payload_bytes_ -= which.message.payload.size();
     limits_->payload_bytes -= which.message.payload.size();
     --limits_->messages;
+    if (which.lost)
+        --limits_->lost;
     open.back()->place = which.place;
     std::swap(open[which.place], open.back());
     open.pop_back();
     if (open.empty())
         batches_.erase(at);
+}
+
+// Under the lock. True: it was not before.
+bool held_messages::mark_lost(running_delivery& which)
+{
+    if (which.lost.exchange(true))
+        return false;
+    ++limits_->lost;
+    return true;
 }
 
 bool held_messages::settle_now(duration linger) const
@@ -255,8 +283,9 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
         const auto now = world_.clock->monotonic();
         chores due;
         std::vector<running_ptr> to_stop;
-        watch_deadlines(now, to_stop);
-        watch_leases(now, due, to_stop);
+        watch_deadlines(to_stop);
+        watch_leases(to_stop);
+        watch_renewals(due);
         bring_back();
         if (settle_now(linger)) {
             due.to_settle = std::move(results_);
@@ -275,12 +304,14 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
             std::chrono::steady_clock::now() >= real_end)
             return due;
 
-        auto until = end;
+        duration rest = end - now;
+        const auto boot_now = world_.clock->since_boot();
         for (const auto& [number, each] : batches_)
-            until = std::min(until, each.renew_at);
+            if (each.renew_at != monotonic_time::max())
+                rest = std::min<duration>(rest, each.renew_at - boot_now);
         if (!deadlines_.empty())
-            until = std::min(until, deadlines_.begin()->first.first);
-        duration rest = real_wait(until - now);
+            rest = std::min<duration>(rest, deadlines_.begin()->first.first - now);
+        rest = real_wait(rest);
         if (oldest_result_)
             rest = std::min(rest, std::chrono::duration_cast<duration>(
                                       std::max(*oldest_result_ + linger, not_before_) -
@@ -295,6 +326,7 @@ held_messages::chores held_messages::wait_for_chores(duration at_most, duration 
 std::optional<duration> held_messages::until_chores() const
 {
     const auto now = world_.clock->monotonic();
+    const auto boot_now = world_.clock->since_boot();
     const lock guard(mutex_);
     std::optional<duration> result;
     const auto sooner = [&](duration other) {
@@ -302,7 +334,7 @@ std::optional<duration> held_messages::until_chores() const
     };
     for (const auto& [number, each] : batches_)
         if (each.renew_at != monotonic_time::max())
-            sooner(each.renew_at - now);
+            sooner(each.renew_at - boot_now);
     if (!deadlines_.empty())
         sooner(deadlines_.begin()->first.first - now);
     if (oldest_result_) {
@@ -316,32 +348,74 @@ std::optional<duration> held_messages::until_chores() const
     return result ? std::optional{real_wait(*result)} : std::nullopt;
 }
 
-void held_messages::watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop)
+// Under the lock. Whoever fires what is due is told only if that is sooner than it thinks: most
+// messages come and go in between.
+void held_messages::expect(duration in)
 {
+    const auto at = std::chrono::steady_clock::now() + real_wait(std::max<duration>(in, 0us));
+    if (at >= fire_at_)
+        return;
+    fire_at_ = at;
+    if (tell_.sooner)
+        tell_.sooner();
+}
+
+std::optional<duration> held_messages::fire_deadlines()
+{
+    std::vector<running_ptr> to_stop;
+    std::optional<duration> next;
+    {
+        const lock guard(mutex_);
+        watch_deadlines(to_stop);
+        watch_leases(to_stop);
+        const auto sooner = [&](duration other) { next = std::min(next.value_or(other), other); };
+        const auto now = world_.clock->since_boot();
+        for (const auto& [number, each] : batches_)
+            if (each.lease_end != monotonic_time::max() && each.lease_end > now)
+                sooner(each.lease_end - now);
+        if (!deadlines_.empty())
+            sooner(deadlines_.begin()->first.first - world_.clock->monotonic());
+        if (next)
+            next = real_wait(std::max<duration>(*next, 50us));
+        fire_at_ = next ? std::chrono::steady_clock::now() + *next : real_time::max();
+    }
+    request_stop_of(to_stop);
+    return next;
+}
+
+void held_messages::watch_deadlines(std::vector<running_ptr>& to_stop)
+{
+    const auto now = world_.clock->monotonic();
     while (!deadlines_.empty() && deadlines_.begin()->first.first <= now) {
         to_stop.push_back(std::move(deadlines_.begin()->second));
         deadlines_.erase(deadlines_.begin());
     }
 }
 
+// Nobody has told us that such a lease is lost, but by now others may have taken it.
+void held_messages::watch_leases(std::vector<running_ptr>& to_stop)
+{
+    const auto now = world_.clock->since_boot();
+    for (auto& [number, each] : batches_)
+        if (now >= each.lease_end)
+            for (const auto& member : each.open)
+                if (mark_lost(*member))
+                    to_stop.push_back(member);
+}
+
 // A batch is renewed while anybody in it is worth it: a handler that neither ends nor stops may
 // have been given up.
-void held_messages::watch_leases(monotonic_time now, chores& into,
-                                 std::vector<running_ptr>& to_stop)
+void held_messages::watch_renewals(chores& into)
 {
+    const auto boot_now = world_.clock->since_boot();
+    const auto now = world_.clock->monotonic();
     for (auto& [number, each] : batches_) {
-        if (now >= each.lease_end) {
-            // Nobody has told us, but by now others may have taken it.
-            for (const auto& member : each.open)
-                if (!member->lost.exchange(true))
-                    to_stop.push_back(member);
-        }
-        if (now < each.renew_at)
+        if (boot_now < each.renew_at)
             continue;
         const bool given_up = std::ranges::all_of(each.open, [&](const running_ptr& member) {
             return member->held_until && *member->held_until <= now;
         });
-        each.renew_at = now + lease_ / 8;
+        each.renew_at = boot_now + lease_ / 8;
         if (!given_up)
             into.to_renew.push_back(number);
     }
@@ -406,7 +480,7 @@ void held_messages::renewed(fence which, monotonic_time asked_at)
 
 void held_messages::renewal_failed(fence which)
 {
-    const auto now = world_.clock->monotonic();
+    const auto now = world_.clock->since_boot();
     const lock guard(mutex_);
     if (const auto at = batches_.find(which); at != batches_.end())
         at->second.renew_at = now + lease_ / 16;
@@ -423,9 +497,9 @@ void held_messages::lost(fence which)
         at->second.renew_at = monotonic_time::max();
         at->second.lease_end = monotonic_time::max();
         members = at->second.open;
+        for (const auto& each : members)
+            mark_lost(*each);
     }
-    for (const auto& each : members)
-        each->lost = true;
     request_stop_of(members);
 }
 

@@ -35,6 +35,7 @@ struct result {
 struct held_listener {
     std::function<void()> chores = {}; ///< something for whoever settles
     std::function<void()> left = {};   ///< a handler has left its place
+    std::function<void()> sooner = {}; ///< a time-out or a lease ends before all others
 };
 
 /// Results of a batch wait for each other at least this long, so that they share a transaction.
@@ -54,7 +55,8 @@ public:
     /// Returns: the free places.
     std::size_t wait_for_room(std::size_t enough, duration patience);
 
-    /// Takes a claimed batch in. `asked_at` is when the claim was sent: the lease counts from then.
+    /// Takes a claimed batch in. `asked_at` is when the claim was sent, on the clock that also runs
+    /// while the machine sleeps: the lease counts from then.
     std::vector<running_ptr> take(batch&& claimed, monotonic_time asked_at);
 
     /// Whether the limits of its handler let it begin now; if so it counts as running.
@@ -76,6 +78,12 @@ public:
 
     /// Whether there is nothing in hand beside this batch, leaving out the same.
     [[nodiscard]] bool is_alone(fence which) const;
+
+    /// A message that may take the process down begins, with nothing beside it.
+    void suspect_begins(fence which);
+
+    /// Whether it still runs, or is not settled yet. One that is lost does not count.
+    [[nodiscard]] bool suspect_runs() const;
 
     /// The batches of which something is not known to be settled.
     [[nodiscard]] std::vector<fence> fences() const;
@@ -112,6 +120,10 @@ public:
     /// How long until then, for whoever does not wait here. Nothing: only a result can bring it.
     [[nodiscard]] std::optional<duration> until_chores() const;
 
+    /// Asks those to stop whose time is over, or whose lease is. Returns: how long until it is for
+    /// the next; nothing if there is none.
+    std::optional<duration> fire_deadlines();
+
     void settled(const std::vector<result>& what);
 
     /// The store could not be reached: they are offered again, not before `pause`.
@@ -132,6 +144,7 @@ public:
     void wake() noexcept; ///< ends all waits
 
 private:
+    /// Times of leases are on the clock that also runs while the machine sleeps.
     struct held_batch {
         monotonic_time lease_end{};
         monotonic_time renew_at{};
@@ -141,10 +154,13 @@ private:
 
     [[nodiscard]] bool nothing_beside(std::optional<fence> which) const;
     void forget(const running_delivery& which);
+    bool mark_lost(running_delivery& which);
     void leave_place(const running_delivery& which);
     void add_result(const running_ptr& which, outcome said);
-    void watch_deadlines(monotonic_time now, std::vector<running_ptr>& to_stop);
-    void watch_leases(monotonic_time now, chores& into, std::vector<running_ptr>& to_stop);
+    void watch_deadlines(std::vector<running_ptr>& to_stop);
+    void watch_leases(std::vector<running_ptr>& to_stop);
+    void watch_renewals(chores& into);
+    void expect(duration in);
     void announce_chores();
     [[nodiscard]] bool settle_now(duration linger) const;
     [[nodiscard]] duration real_wait(duration wanted) const;
@@ -165,11 +181,14 @@ private:
     std::map<fence, held_batch> batches_;
     std::vector<result> results_;
     std::multimap<real_time, result> aside_; ///< results, and when they are offered again
-    std::size_t parking_ = 0;                ///< results that park, until they are settled
+    std::optional<fence> suspect_;
+    std::size_t parking_ = 0; ///< results that park, until they are settled
     std::optional<real_time> oldest_result_;
     real_time not_before_{};
     using deadline = std::pair<monotonic_time, const running_delivery*>;
     std::map<deadline, running_ptr> deadlines_; ///< of handlers that run
+    /// When `fire_deadlines` will be called; max: nothing is to be fired.
+    real_time fire_at_ = real_time::max();
     std::size_t running_ = 0;
     std::size_t room_wanted_ = 0; ///< by whoever waits for it
     std::size_t payload_bytes_ = 0;

@@ -58,19 +58,29 @@ transaction begin(const engine& with)
     } catch (const error& failure) {
         if (failure.code() == error_code::serialization)
             throw;
+        const auto& log = with.source->environment().log;
+        if (failure.code() == error_code::busy && log && !with.told_of_busy.exchange(true))
+            log(log_level::warning,
+                fmt::format("a handler in a transaction cannot begin, will try again: {}",
+                            failure.what()));
         throw not_done{postpone(without_store_pause)};
     }
 }
 
 // The handler's effects and the acknowledgement in one transaction. A deadlock is nobody's fault:
 // the transaction was undone as a whole and is run again.
-settled_as run_in_transaction(const engine& with, const delivery_view& view,
+settled_as run_in_transaction(const engine& with, const running_ptr& which,
                               const any_handler::transactional& handler)
 {
+    const delivery_view view(which);
     const std::array settlement{posthorn::settlement{.receipt = view.message().receipt}};
     return contract::run_again(with.source->environment(), [&] {
-        // Each run publishes anew, so each counts from the beginning.
-        const auto scope = correlation_scope::begin_from(correlation_of(view.message()));
+        // Each run publishes anew, so each counts from where it was before the first. What the one
+        // that is kept has counted is where hooks go on.
+        auto start = correlation_of(view.message());
+        start.sequence = which->scope->sequence();
+        const auto scope = correlation_scope::begin_from(std::move(start));
+        const auto inner = correlation_scope::current();
         auto tx = begin(with);
         auto said = through_middleware(with, view, 0, [&] { return handler(view, tx); });
         if (said.verdict != outcome::kind::done)
@@ -80,6 +90,8 @@ settled_as run_in_transaction(const engine& with, const delivery_view& view,
             tx.rollback();
         else
             tx.commit();
+        if (answer != settled_as::lost)
+            which->scope = inner;
         return answer;
     });
 }
@@ -90,9 +102,10 @@ void call_transactional(const std::shared_ptr<engine>& with, const running_ptr& 
     const delivery_view view(which);
     outcome said;
     try {
-        const auto answer = run_in_transaction(*with, view, handler);
+        const auto answer = run_in_transaction(*with, which, handler);
+        const auto scope = correlation_scope::resume(which->scope);
         tell_end(*with, view, *which, said);
-        with->settling.count(which, answer);
+        with->settling.count(which, said, answer);
         with->held.ended_and_settled(which);
         with->news();
         return;
@@ -128,6 +141,8 @@ void call_asynchronous(const std::shared_ptr<engine>& with, const running_ptr& w
                        const any_handler::asynchronous& handler)
 {
     handler(delivery_view(which), [with, which](any_handler::end end) {
+        // It may end on any thread, such as that of a transport.
+        const auto scope = correlation_scope::resume(which->scope);
         const auto* thrown = std::get_if<std::exception_ptr>(&end);
         auto said = thrown ? classified(*with, *thrown) : std::get<outcome>(std::move(end));
         tell_end(*with, delivery_view(which), *which, said);
@@ -139,8 +154,11 @@ void call_asynchronous(const std::shared_ptr<engine>& with, const running_ptr& w
 
 void invoke(const std::shared_ptr<engine>& with, const running_ptr& which)
 {
+    const contract::patience_scope patient(with->watch->patience(),
+                                           contract::patience_scope::of::handler);
     // Around the hooks, too. A coroutine takes it along.
     const auto scope = correlation_scope::begin_from(correlation_of(which->message));
+    which->scope = correlation_scope::current();
     if (with->options->on.starting)
         with->options->on.starting(delivery_view(which));
     const auto& form = which->to->handler.run;

@@ -4,10 +4,10 @@
 
 namespace posthorn {
 
-join_id join_router::open(std::string_view key, const join_options& how)
+join_id join_router::open(std::string_view key, const join_options& how, const stop_request& stop)
 {
     auto where = router_.store(key);
-    return open_join(where, how);
+    return open_join(where, how, stop);
 }
 
 attach_answer join_router::attach(std::string_view key, join_id to, message_id which)

@@ -8,8 +8,19 @@
 
 namespace posthorn::runtime {
 
+namespace {
+
+// Workers tell the log themselves, and more of it.
+outbox_options without_log_of_deaths(outbox_options options)
+{
+    options.log_deaths = false;
+    return options;
+}
+
+} // namespace
+
 outbox_source::outbox_source(store where, outbox_options options)
-    : store_(std::move(where)), outbox_(store_, std::move(options))
+    : store_(std::move(where)), outbox_(store_, without_log_of_deaths(std::move(options)))
 {}
 
 batch outbox_source::claim(const owner& who, const claim_options& how)

@@ -25,6 +25,7 @@ public:
     [[nodiscard]] std::size_t room_for(const route& which) const;
 
     std::atomic<std::size_t> messages = 0;      ///< in hand: claimed, and not settled yet
+    std::atomic<std::size_t> lost = 0;          ///< of them: others may have taken them over
     std::atomic<std::size_t> payload_bytes = 0; ///< theirs
 
 private:

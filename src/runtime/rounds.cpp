@@ -51,8 +51,11 @@ constexpr duration failure_pause_first = 100ms;
 // All the places that a store may have are taken: another look after this long.
 constexpr auto share_pause = 5ms;
 
-// For how long a suspect message waits until it can be alone.
-constexpr auto patience_for_quiet = 5s;
+// How long all others wait, the first time, until a suspect message can be alone. If what runs
+// takes longer they go on, and the suspect waits; then they wait twice as long.
+constexpr std::chrono::steady_clock::duration quiet_patience_first = 5s;
+constexpr std::chrono::steady_clock::duration quiet_patience_max = 24h;
+constexpr int loud_times = 3; ///< as long as was waited
 
 } // namespace
 
@@ -66,48 +69,6 @@ rounds::rounds(parts with)
 rounds::~rounds()
 {
     mail_->close();
-}
-
-// ------------------------------------------------------------------------------------- mail
-
-rounds::entry_ptr rounds::at(std::uint64_t position) const
-{
-    const auto found = entries_.find(position);
-    return found == entries_.end() ? nullptr : found->second;
-}
-
-void rounds::wait(lock& guard, time until)
-{
-    const bool left_matters = !ready_.empty() && short_since_ == time{};
-    guard.unlock();
-    auto arrived = mail_->wait_until(until, left_matters);
-    guard.lock();
-    busy_places_ -= static_cast<std::int64_t>(arrived.left);
-    for (const auto& each : arrived.items)
-        std::visit([this](const auto& what) { read(what); }, each);
-}
-
-void rounds::read(const mailbox::rung& what)
-{
-    const auto which = at(what.position);
-    if (!which)
-        return;
-    which->seen_empty = false;
-    which->idle_pause = {};
-    which->rung_again = which->in_hand;
-    which->rung = true;
-    if (!which->in_hand)
-        plan(which);
-}
-
-void rounds::read(const mailbox::has_chores& what)
-{
-    const auto which = at(what.position);
-    if (!which)
-        return;
-    which->chores = true;
-    if (!which->in_hand)
-        plan(which);
 }
 
 // ------------------------------------------------------------------------------------ plans
@@ -256,7 +217,8 @@ rounds::entry_ptr rounds::next_with_chores()
 // Whether nothing at all is in hand, nor about to be.
 bool rounds::quiet_enough() const
 {
-    return with_.worker.means.limits->messages == 0 &&
+    const auto& limits = *with_.worker.means.limits;
+    return limits.messages <= limits.lost && // what is lost may never end
            std::ranges::none_of(in_flight_, [](const auto& each) { return each->promised > 0; });
 }
 
@@ -313,15 +275,24 @@ std::size_t rounds::room_for(const entry& which) const
 // One store alone, until it has no suspect message any more.
 rounds::entry_ptr rounds::next_in_quiet()
 {
+    if (quiet_for_->at->suspect_runs()) // however long that takes
+        return nullptr;
     const auto found = ready_.find(quiet_for_->position);
     if (found == ready_.end()) { // it has nothing more, or fails
         if (!quiet_for_->in_hand)
             quiet_for_.reset();
         return nullptr;
     }
-    if (!quiet_enough() && clock::now() - quiet_since_ < patience_for_quiet)
-        return nullptr;
-    return found->second;
+    if (quiet_enough()) {
+        quiet_patience_ = quiet_patience_first;
+        return found->second;
+    }
+    if (const auto now = clock::now(); now - quiet_since_ >= quiet_patience_) {
+        loud_until_ = now + loud_times * quiet_patience_;
+        quiet_patience_ = std::min(quiet_patience_ * 2, quiet_patience_max);
+        quiet_for_.reset();
+    }
+    return nullptr;
 }
 
 rounds::entry_ptr rounds::next_to_claim()
@@ -422,14 +393,15 @@ bool rounds::send_visits()
             const auto places = also ? room_for(*which) : 0;
             send(which, {.claim = places > 0,
                          .room = places,
-                         .others_run = !quiet_enough(),
+                         .others_run = true,
+                         .suspects_wait_until = loud_until_,
                          .closing = ending_.closing});
         } else if (const auto next = next_to_claim()) {
-            const bool hurried = quiet_for_ && clock::now() - quiet_since_ >= patience_for_quiet;
+            // Only in quiet does nothing else begin while it is visited.
             send(next, {.claim = true,
                         .room = room_for(*next),
-                        .others_run = !quiet_enough(),
-                        .out_of_patience = hurried});
+                        .others_run = quiet_for_ != next,
+                        .suspects_wait_until = loud_until_});
         } else {
             break;
         }
@@ -525,6 +497,7 @@ void rounds::note_haul(const entry_ptr& which, const station::errand& what,
     if (said.wants_quiet && !quiet_for_) {
         quiet_for_ = which;
         quiet_since_ = clock::now();
+        quiet_patience_ = std::max(quiet_patience_, quiet_patience_first);
     } else if (!said.wants_quiet && quiet_for_ == which) {
         quiet_for_.reset();
     }

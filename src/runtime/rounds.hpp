@@ -45,6 +45,9 @@ public:
 
     run_report run(const run_options& how);
 
+    /// How long the last settlements may take. Stores that hang are not waited for.
+    static constexpr std::chrono::seconds closing_patience{3};
+
     [[nodiscard]] run_report so_far() const;
     [[nodiscard]] std::size_t running() const;
     [[nodiscard]] std::size_t threads() const;
@@ -176,6 +179,8 @@ private:
     std::size_t last_count_ = 0;      ///< what it gave
     entry_ptr quiet_for_;
     time quiet_since_{};
+    clock::duration quiet_patience_{};
+    time loud_until_{}; ///< so long suspects wait, and all others go on
     time refresh_at_ = time::max();
     bool listed_ = false; ///< at least once
     bool refreshing_ = false;

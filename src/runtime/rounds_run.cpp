@@ -1,4 +1,4 @@
-// The rounds from their beginning to their end: listing stores, working, draining.
+// The rounds from their beginning to their end: listing stores, working, draining, reading mail.
 #include "runtime/rounds.hpp"
 #include <posthorn/error.hpp>
 
@@ -36,9 +36,6 @@ constexpr int tries_per_store = 3;
 // How long handlers have to end when the worker must go now.
 constexpr auto last_words_of_all = 1s;
 
-// How long the last settlements may take. Stores that hang are not waited for.
-constexpr auto closing_patience = 3s;
-
 } // namespace
 
 run_report rounds::run(const run_options& how)
@@ -47,6 +44,9 @@ run_report rounds::run(const run_options& how)
     const auto wake = [to = mail_] { to->wake(); };
     const std::stop_callback on_drain(with_.worker.stop.drain, wake);
     const std::stop_callback on_now(with_.worker.stop.now, wake);
+    auto& watch = *with_.worker.means.watch;
+    // Whom to ask to stop, the rounds decide themselves: they never wait for a store.
+    const deadline_watch::thread watching(watch, with_.worker.stop, [](held_messages::whom) {});
     {
         lock guard(mutex_);
         list_first(guard);
@@ -56,14 +56,15 @@ run_report rounds::run(const run_options& how)
         drain(guard);
         close(guard);
     }
+    if (!in_flight_.empty())
+        watch.patience().give_up(); // visits that hang are left behind, and end
     mail_->close();
     return so_far();
 }
 
 bool rounds::stopping() const
 {
-    const auto& stop = with_.worker.stop;
-    return stop.drain.stop_requested() || stop.now.stop_requested();
+    return with_.worker.stop.requested();
 }
 
 bool rounds::nothing_in_hand() const
@@ -186,6 +187,9 @@ void rounds::refresh(const std::vector<named_store>& listed)
         refresh_at_ = clock::now() + every;
     std::set<std::string_view> names;
     std::map<std::string, std::string> left_out;
+    const auto newest = next_position_;
+    const auto leaving = leaving_;
+    const bool is_first = entries_.empty();
     for (const auto& each : listed) {
         names.insert(each.name);
         const auto known = by_name_.find(each.name);
@@ -212,10 +216,20 @@ void rounds::refresh(const std::vector<named_store>& listed)
             gone.push_back(entries_.at(position));
     for (const auto& each : gone)
         leave(each);
+    if (!is_first && (next_position_ != newest || leaving_ != leaving))
+        with_.serving.strategy.reset();
 }
 
 void rounds::leave(const entry_ptr& which)
 {
+    // Whoever comes behind it is still next.
+    if (last_ == which->what.name) {
+        last_.reset();
+        last_count_ = 0;
+        for (const auto& [position, each] : entries_)
+            if (position < which->position && !each->leaving)
+                last_ = each->what.name;
+    }
     which->leaving = true;
     ++leaving_;
     which->line.reset();
@@ -313,6 +327,48 @@ void rounds::forget_gone()
         --leaving_;
         at = entries_.erase(at);
     }
+}
+
+// ------------------------------------------------------------------------------------- mail
+
+rounds::entry_ptr rounds::at(std::uint64_t position) const
+{
+    const auto found = entries_.find(position);
+    return found == entries_.end() ? nullptr : found->second;
+}
+
+void rounds::wait(lock& guard, time until)
+{
+    const bool left_matters = !ready_.empty() && short_since_ == time{};
+    guard.unlock();
+    auto arrived = mail_->wait_until(until, left_matters);
+    guard.lock();
+    busy_places_ -= static_cast<std::int64_t>(arrived.left);
+    for (const auto& each : arrived.items)
+        std::visit([this](const auto& what) { read(what); }, each);
+}
+
+void rounds::read(const mailbox::rung& what)
+{
+    const auto which = at(what.position);
+    if (!which)
+        return;
+    which->seen_empty = false;
+    which->idle_pause = {};
+    which->rung_again = which->in_hand;
+    which->rung = true;
+    if (!which->in_hand)
+        plan(which);
+}
+
+void rounds::read(const mailbox::has_chores& what)
+{
+    const auto which = at(what.position);
+    if (!which)
+        return;
+    which->chores = true;
+    if (!which->in_hand)
+        plan(which);
 }
 
 // ----------------------------------------------------------------------------------- status

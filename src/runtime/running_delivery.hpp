@@ -2,11 +2,13 @@
 #pragma once
 
 #include "runtime/handler_table.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/delivery.hpp>
 #include <posthorn/time.hpp>
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -19,6 +21,9 @@ struct running_delivery {
     std::string store;     ///< the name of one of many
     std::string group;     ///< of the limit per key
     std::size_t place = 0; ///< among the open ones of its batch
+
+    /// What is ambient around its handler and hooks. Shared with all that goes on in it.
+    std::shared_ptr<correlation> scope = {};
 
     std::stop_source stop;
     std::atomic<bool> lost = false; ///< the lease is gone

@@ -1,7 +1,9 @@
 // Settling, renewing, reaping.
 #include "runtime/settler.hpp"
 
+#include "runtime/work_log.hpp"
 #include "store/contract/held_elsewhere.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -37,6 +39,15 @@ bool is_for_others(const result& each)
     return each.said.verdict == outcome::kind::park && each.said.reason == park_reason::no_handler;
 }
 
+// What waits for a limit of its handler is ready all the while, so it counts as given back.
+settled_as as_told(const result& each, settled_as answer)
+{
+    const bool waits_for_limit = answer == settled_as::parked &&
+                                 each.said.verdict == outcome::kind::park &&
+                                 each.said.reason == park_reason::at_limit;
+    return waits_for_limit ? settled_as::released : answer;
+}
+
 // A settlement that is refused this often is refused for good.
 constexpr int tries_max = 6;
 
@@ -70,12 +81,36 @@ settler::settler(parts with) : with_(std::move(with)) {}
 
 void settler::run()
 {
-    for (;;) {
-        // While tasks wait for a thread somebody has to see to it.
-        const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
-        if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
-            return;
+    try {
+        for (;;) {
+            // While tasks wait for a thread somebody has to see to it.
+            const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
+            if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
+                return;
+        }
+    } catch (...) {
+        fail(std::current_exception());
     }
+}
+
+void settler::fail(std::exception_ptr why) noexcept
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (!failure_)
+            failure_ = std::move(why);
+    }
+    with_.held.wake();
+    try {
+        with_.news(false);
+    } catch (...) { // The worker looks by itself soon.
+    }
+}
+
+std::exception_ptr settler::failure() const
+{
+    const std::lock_guard lock(mutex_);
+    return failure_;
 }
 
 void settler::tend()
@@ -132,7 +167,7 @@ void settler::settle_together(std::vector<result> what, bool closing)
         took_ = since(asked_at);
         failures_ = 0;
         for (std::size_t i = 0; i < what.size(); ++i)
-            count(what[i].of, answers[i]);
+            count(what[i].of, what[i].said, as_told(what[i], answers[i]));
         const bool news = std::ranges::any_of(what, makes_news);
         with_.held.settled(what);
         if (news)
@@ -184,11 +219,11 @@ void settler::give_up(result which, std::string_view why)
     const auto id = to_string(which.of->message.receipt.id);
     try {
         const settlement last{.receipt = which.of->message.receipt,
-                              .outcome = fail(fmt::format("cannot be settled: {}", why))};
+                              .outcome = posthorn::fail(fmt::format("cannot be settled: {}", why))};
         const auto answer = with_.source.settle(with_.who, {&last, 1}).answers.front();
         if (answer == settled_as::dead)
             complain(fmt::format("message {} cannot be settled and is dead now: {}", id, why));
-        count(which.of, answer);
+        count(which.of, last.outcome, answer);
     } catch (const std::exception& failure) {
         complain(fmt::format("message {} cannot be settled and is left to its lease: {}", id,
                              failure.what()));
@@ -213,7 +248,7 @@ void settler::reap_soon()
 
 void settler::renew(fence which)
 {
-    const auto asked_at = with_.source.environment().clock->monotonic();
+    const auto asked_at = with_.source.environment().clock->since_boot();
     try {
         if (with_.source.renew(with_.who, which, with_.options.lease))
             with_.held.renewed(which, asked_at);
@@ -238,7 +273,7 @@ void settler::reap()
     }
 }
 
-void settler::count(const running_ptr& of, settled_as answer)
+void settler::count(const running_ptr& of, const outcome& said, settled_as answer)
 {
     {
         const std::lock_guard lock(mutex_);
@@ -251,8 +286,13 @@ void settler::count(const running_ptr& of, settled_as answer)
         case settled_as::lost: ++report_.lost; break;
         }
     }
-    if (with_.options.on.settled)
-        with_.options.on.settled(delivery_view(of), answer);
+    work_log(with_.source.environment().log, with_.options).settled(*of, said, answer);
+    if (!with_.options.on.settled)
+        return;
+    // What never reached its handler has no scope yet. This thread settles for all messages.
+    const auto scope = of->scope ? correlation_scope::resume(of->scope)
+                                 : correlation_scope::begin_from(correlation_of(of->message));
+    with_.options.on.settled(delivery_view(of), answer);
 }
 
 run_report settler::so_far() const

@@ -9,6 +9,7 @@
 #include <posthorn/worker.hpp>
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <string_view>
@@ -47,8 +48,13 @@ public:
     /// Whether it also does so from time to time. Who looks ahead knows when there is a reason.
     void reap_regularly(bool regularly) { regularly_ = regularly; }
 
+    /// Something went wrong where nothing can be undone, such as a lack of memory. The worker ends,
+    /// and what it holds comes back when its lease is over.
+    void fail(std::exception_ptr why) noexcept;
+    [[nodiscard]] std::exception_ptr failure() const;
+
     /// Counts an answer that was given elsewhere, in a handler's transaction.
-    void count(const running_ptr& of, settled_as answer);
+    void count(const running_ptr& of, const outcome& said, settled_as answer);
     [[nodiscard]] run_report so_far() const;
 
 private:
@@ -67,6 +73,7 @@ private:
     parts with_;
     mutable std::mutex mutex_;
     run_report report_;
+    std::exception_ptr failure_;
     std::atomic<bool> reap_soon_ = false;
     std::atomic<bool> regularly_ = true;
     monotonic_time reap_at_{};

@@ -59,8 +59,10 @@ void station::open()
         open_(), with_->table, with_->options, with_->who, with_->means,
         with_->options->concurrency, held_listener{.chores = calls_.chores, .left = calls_.left});
     made->store_name = name_;
+    made->watch->add(std::shared_ptr<held_messages>(made, &made->held));
     made->listen(bell_.get());
     auto desk = std::make_unique<dispatcher>(made, with_->stop);
+    desk->go_on(std::move(turns_));
     const std::lock_guard lock(mutex_);
     engine_ = std::move(made);
     desk_ = std::move(desk);
@@ -69,6 +71,7 @@ void station::open()
 // A store in which nothing is in hand need not be open.
 void station::let_go()
 {
+    turns_ = desk_->leave_turns();
     desk_.reset();
     eager_ = false;
     std::shared_ptr<engine> old;
@@ -81,6 +84,8 @@ void station::let_go()
 station::answer station::visit(const errand& what) noexcept
 {
     answer result;
+    const contract::patience_scope patient(with_->means.watch->patience(),
+                                           contract::patience_scope::of::worker);
     try {
         if (what.claim || current()) {
             open();
@@ -119,14 +124,16 @@ station::answer station::claim(const errand& what)
         result.next = seen.ahead.next;
         if (seen.at_limit) // handlers of other stores may be at it, and nobody tells
             result.next = std::min(result.next.value_or(at_limit_pause), at_limit_pause);
+        if (seen.next_turn)
+            result.next = std::min(result.next.value_or(*seen.next_turn), *seen.next_turn);
         if (seen.everything_paused || (!seen.ahead.due && !seen.wants_parked)) {
-            result.empty = with->held.is_empty() && !seen.at_limit;
+            result.empty = with->held.is_empty() && !seen.at_limit && !seen.next_turn;
             return result;
         }
     }
     const auto got = desk_->visit({.room = std::min(what.room, with->source->batch_max()),
                                    .others_run = what.others_run,
-                                   .out_of_patience = what.out_of_patience});
+                                   .suspects_wait_until = what.suspects_wait_until});
     result.claimed = got.claimed;
     result.begun = got.begun;
     result.wants_quiet = got.wants_quiet;
@@ -152,6 +159,12 @@ bool station::has_messages() const
 {
     const auto with = current();
     return with && !with->held.is_empty();
+}
+
+bool station::suspect_runs() const
+{
+    const auto with = current();
+    return with && with->held.suspect_runs();
 }
 
 run_report station::so_far() const

@@ -49,7 +49,7 @@ public:
         bool claim = false; ///< else it only settles and renews
         std::size_t room = 0;
         bool others_run = false;
-        bool out_of_patience = false;
+        std::chrono::steady_clock::time_point suspects_wait_until{};
         bool closing = false;   ///< the worker ends: settle what there is
         bool keep_open = false; ///< if there is more to claim
     };
@@ -77,6 +77,7 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] std::size_t running() const;
     [[nodiscard]] bool has_messages() const;
+    [[nodiscard]] bool suspect_runs() const;
     [[nodiscard]] run_report so_far() const;
     void ask_to_stop(held_messages::whom which);
     void close(); ///< the next visit is the last
@@ -98,6 +99,7 @@ private:
     mutable std::mutex mutex_;
     std::shared_ptr<engine> engine_; ///< shared with handlers; null: closed
     std::unique_ptr<dispatcher> desk_;
+    group_turns turns_;  ///< of the desk, while there is none
     bool eager_ = false; ///< the last claim brought all it asked for
     std::chrono::steady_clock::time_point looked_at_{};
     run_report past_; ///< of engines that are gone

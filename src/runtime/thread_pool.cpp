@@ -154,12 +154,12 @@ void thread_pool::submit(std::vector<std::function<void()>> tasks)
     bool call = false;
     {
         const std::lock_guard lock(state_->mutex);
-        for (auto& each : tasks)
-            state_->waiting.push_back({std::move(each), now, state_->taken, context});
         if (state_->threads == 0)
-            state::start_threads(state_, 1);
+            state::start_threads(state_, 1); // or nothing is taken in
         else
             call = state_->should_call();
+        for (auto& each : tasks)
+            state_->waiting.push_back({std::move(each), now, state_->taken, context});
     }
     if (call) {
         // Whoever is called finds the lock free and, where cores are few, a core: it has the

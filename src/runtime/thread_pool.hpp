@@ -23,6 +23,8 @@ public:
     /// use, and end with their task.
     ~thread_pool();
 
+    /// Throws: `std::system_error` if there is no thread and none can be started; then none of the
+    /// tasks is taken.
     void submit(std::vector<std::function<void()>> tasks);
 
     /// Adds threads for tasks that have waited for one too long; to be called now and then.

@@ -9,6 +9,7 @@
 #include <posthorn/worker.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,7 +34,7 @@ public:
 
     /// Serves one store; a store that fails is logged and left alone for a while.
     /// Returns: how many of its messages were handled, up to `batch`.
-    std::size_t run_once(std::size_t batch);
+    std::size_t run_once(std::size_t batch, const stop_request& stop);
 
     /// How many stores there are.
     [[nodiscard]] std::size_t size();
@@ -44,8 +45,17 @@ private:
         monotonic_time closed_until{};
     };
 
+    /// What was seen of a store when it was served last.
+    struct last_look {
+        monotonic_time at{};
+        duration left{}; ///< how long messages that were left then had waited, at most
+    };
+
     void refresh();
-    std::size_t serve(const named_store& which, std::size_t batch);
+    void accept(std::vector<named_store> listed);
+    std::size_t serve(const named_store& which, std::size_t batch, const stop_request& stop);
+    void note_failure(const std::string& name, const std::exception& why);
+    [[nodiscard]] std::vector<store_view> views(monotonic_time now) const;
 
     parts with_;
     bool listed_ = false;
@@ -54,6 +64,7 @@ private:
     std::map<std::string, std::uint64_t, std::less<>> positions_;
     std::uint64_t next_position_ = 0;
     std::map<std::string, breaker, std::less<>> breakers_;
+    std::map<std::string, last_look, std::less<>> looks_;
     std::optional<std::string> last_;
     std::size_t last_count_ = 0;
 };

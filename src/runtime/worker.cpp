@@ -4,6 +4,7 @@
 #include "runtime/outbox_source.hpp"
 #include "runtime/rounds.hpp"
 #include "runtime/turns.hpp"
+#include "runtime/work_log.hpp"
 #include "schedules/firing.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/joins.hpp>
@@ -57,6 +58,19 @@ serving_options checked(serving_options how)
     return how;
 }
 
+// Without rules of handlers nothing is asked: to know a failed message's topic may cost the store a
+// statement.
+outbox_options with_handlers(outbox_options how,
+                             const std::shared_ptr<const runtime::handler_table>& routes)
+{
+    if (!how.of_handler && routes->has_failure_rules())
+        how.of_handler = [routes](std::string_view topic) {
+            const auto* found = routes->find(topic);
+            return found == nullptr ? nullptr : &found->options.failures;
+        };
+    return how;
+}
+
 class services_by_name final : public runtime::shared_services {
 public:
     explicit services_by_name(log_sink log) : log_(std::move(log)) {}
@@ -95,7 +109,7 @@ struct worker::state {
     std::shared_ptr<const worker_options> options;
     serving_options serving;
     store_provider provider;
-    std::shared_ptr<runtime::claimable> source; ///< of a worker with one store
+    std::optional<store> only; ///< of a worker with one store
     std::shared_ptr<runtime::handler_table> table = std::make_shared<runtime::handler_table>();
     services_by_name services;
     owner who;
@@ -105,11 +119,13 @@ struct worker::state {
     std::shared_ptr<runtime::engine> running; ///< while `run` does
     std::shared_ptr<runtime::rounds> making;  ///< the same, with many stores
 
+    // Handlers are registered after the worker is made, so their rules are looked for here.
     [[nodiscard]] std::function<std::shared_ptr<runtime::claimable>(const store&)> claim_from()
         const
     {
-        return [how = options](const store& where) {
-            return std::make_shared<runtime::outbox_source>(where, how->outbox);
+        return [how = options, routes = table](const store& where) {
+            return std::make_shared<runtime::outbox_source>(where,
+                                                            with_handlers(how->outbox, routes));
         };
     }
 
@@ -145,6 +161,29 @@ struct worker::state {
         }
     };
 
+    run_report run_one(const stop_request& stop, const run_options& how)
+    {
+        const auto with = std::make_shared<runtime::engine>(claim_from()(*only), table, options, who);
+        begin(with, nullptr);
+        const end_of_run at_end{*this};
+        return logged(how, [&] { return runtime::dispatcher(with).run(stop, how); });
+    }
+
+    template <typename Run>
+    run_report logged(const run_options& how, const Run& run) const
+    {
+        const runtime::work_log log(provider.environment().log, *options);
+        log.begins(how);
+        try {
+            const auto report = run();
+            log.ended(how, report);
+            return report;
+        } catch (const std::exception& failure) {
+            log.failed(failure);
+            throw;
+        }
+    }
+
     run_report run_many(const stop_request& stop, const run_options& how)
     {
         const auto many = std::make_shared<runtime::rounds>(runtime::rounds::parts{
@@ -154,47 +193,46 @@ struct worker::state {
                        .options = options,
                        .who = who,
                        .means = {.threads =
-                                     std::make_shared<runtime::thread_pool>(options->concurrency)},
+                                     std::make_shared<runtime::thread_pool>(options->concurrency),
+                                 .watch = std::make_shared<runtime::deadline_watch>(
+                                     options->grace, runtime::rounds::closing_patience)},
                        .stop = stop},
             .world = provider.environment(),
             .claim_from = claim_from()});
         begin(nullptr, many);
         const end_of_run at_end{*this};
-        return many->run(how);
+        return logged(how, [&] { return many->run(how); });
     }
 };
 
 worker::worker(store where, worker_options options)
     : state_(std::make_unique<state>(where, std::move(options), serving_options{}))
 {
-    state_->source = std::make_shared<runtime::outbox_source>(where, state_->options->outbox);
+    state_->only = std::move(where);
 }
 worker::worker(store_provider from, worker_options options, serving_options how)
     : state_(std::make_unique<state>(std::move(from), std::move(options), std::move(how)))
-{}
+{
+    state_->table->add_built_in(join_report_topic,
+                                {runtime::any_handler::plain(join_reports(state_->provider))});
+}
 worker::worker(worker&&) noexcept = default;
 worker& worker::operator=(worker&&) noexcept = default;
 worker::~worker() = default;
 
 run_report worker::run(const stop_request& stop, const run_options& how)
 {
-    if (!state_->source)
-        return state_->run_many(stop, how);
-    const auto with = std::make_shared<runtime::engine>(state_->source, state_->table,
-                                                        state_->options, state_->who);
-    state_->begin(with, nullptr);
-    const state::end_of_run at_end{*state_};
-    return runtime::dispatcher(with).run(stop, how);
+    return state_->only ? state_->run_one(stop, how) : state_->run_many(stop, how);
 }
 
-run_report worker::process_outbox(std::size_t limit)
+run_report worker::process_outbox(std::size_t limit, const stop_request& stop)
 {
-    return run({}, {.until_empty = true, .limit = limit});
+    return run(stop, {.until_empty = true, .limit = limit});
 }
 
-std::size_t worker::run_once(std::size_t batch)
+std::size_t worker::run_once(std::size_t batch, const stop_request& stop)
 {
-    return state_->own_turns().run_once(batch);
+    return state_->own_turns().run_once(batch, stop);
 }
 
 std::size_t worker::stores_known()

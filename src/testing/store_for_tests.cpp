@@ -23,14 +23,14 @@ struct store_for_tests::parts {
         if (options.url.empty() != !options.open)
             throw error(error_code::invalid_argument,
                         "a store for tests takes a url and how to open it, or neither");
-        const auto log = [to = lines](log_level, std::string_view line) {
+        const auto note = [to = lines](log_level, std::string_view line) {
             const std::lock_guard lock(to->mutex);
             to->all.emplace_back(line);
         };
         const store_options how{
             .environment = {.clock = clock,
                             .random = std::make_shared<seeded_random>(options.seed),
-                            .log = log},
+                            .log = log_sink(note, log_level::warning)},
             .limits = options.limits};
         return options.open ? options.open(options.url, how) : sqlite::open("sqlite::memory:", how);
     }

@@ -10,8 +10,21 @@
 namespace posthorn {
 namespace {
 
-transport_message prepared(const message& what, const publish_options& given, correlation* scope,
-                           const limits& bounds, const environment& world)
+struct prepared_message {
+    transport_message message;
+    bool numbered = false;
+
+    // The last thing it gets: what was refused before has taken no number.
+    void number(core::drawn_numbers& numbers)
+    {
+        if (numbered)
+            message.headers.insert_or_assign(std::string(header::correlation_sequence),
+                                             numbers.draw());
+    }
+};
+
+prepared_message prepared(const message& what, const publish_options& given,
+                          const correlation* scope, const limits& bounds, const environment& world)
 {
     auto values = given.headers;
     const auto from = core::resolve_lineage({.id = given.id,
@@ -25,12 +38,13 @@ transport_message prepared(const message& what, const publish_options& given, co
                          .causation_id = from.causation_id,
                          .headers = values},
                         bounds);
-    return {.id = *from.id,
-            .topic = what.topic,
-            .key = given.key,
-            .destination = given.destination,
-            .headers = core::wire_headers(from, *from.id, std::move(values)),
-            .payload = what.payload};
+    return {.message = {.id = *from.id,
+                        .topic = what.topic,
+                        .key = given.key,
+                        .destination = given.destination,
+                        .headers = core::wire_headers(from, *from.id, std::move(values)),
+                        .payload = what.payload},
+            .numbered = from.numbered};
 }
 
 // How much fits is for the transport to say, in its answer.
@@ -48,18 +62,31 @@ direct_publisher::direct_publisher(std::shared_ptr<transport> to, posthorn::envi
 published direct_publisher::publish(const message& what, const publish_options& how,
                                     const time_limit& how_long)
 {
-    const auto sent = prepared(what, how, correlation_scope::current().get(), no_limits, world_);
-    return {to_->publish({&sent, 1}, how_long).at(0), sent.id};
+    const auto scope = correlation_scope::current();
+    auto sent = prepared(what, how, scope.get(), no_limits, world_);
+    core::drawn_numbers numbers(scope);
+    sent.number(numbers);
+    published result{to_->publish({&sent.message, 1}, how_long).at(0), sent.message.id};
+    if (result.verdict == publish_answer::kind::refused)
+        numbers.give_back();
+    return result;
 }
 
 std::vector<published> direct_publisher::publish(std::span<const direct_message> messages,
                                                  const time_limit& how_long)
 {
     const auto scope = correlation_scope::current();
+    std::vector<prepared_message> all;
+    all.reserve(messages.size());
+    for (const auto& [what, how] : messages)
+        all.push_back(prepared(what, how, scope.get(), no_limits, world_));
+    core::drawn_numbers numbers(scope);
     std::vector<transport_message> sent;
     sent.reserve(messages.size());
-    for (const auto& [what, how] : messages)
-        sent.push_back(prepared(what, how, scope.get(), no_limits, world_));
+    for (auto& each : all) {
+        each.number(numbers);
+        sent.push_back(std::move(each.message));
+    }
     const auto step = std::max<std::size_t>(to_->capabilities().batch_max, 1);
     std::vector<published> result;
     result.reserve(sent.size());
@@ -69,6 +96,14 @@ std::vector<published> direct_publisher::publish(std::span<const direct_message>
         auto answers = to_->publish(piece, how_long);
         for (std::size_t i = 0; i < piece.size(); ++i)
             result.push_back({std::move(answers.at(i)), piece[i].id});
+    }
+    // From the last one on, as long as they were refused: a gap before others cannot be closed.
+    for (auto i = result.size(); i-- > 0;) {
+        if (!all[i].numbered)
+            continue;
+        if (result[i].verdict != publish_answer::kind::refused)
+            break;
+        numbers.give_back_last();
     }
     return result;
 }

@@ -31,6 +31,7 @@ std::string_view to_string(refusal why) noexcept
     switch (why) {
     case refusal::none: return "none";
     case refusal::unroutable: return "unroutable";
+    case refusal::gone: return "gone";
     case refusal::too_large: return "too_large";
     case refusal::malformed: return "malformed";
     case refusal::denied: return "denied";
@@ -46,7 +47,7 @@ std::string_view to_string(refusal why) noexcept
 
 bool is_permanent(refusal why) noexcept
 {
-    return why == refusal::unroutable || why == refusal::too_large || why == refusal::malformed ||
+    return why == refusal::gone || why == refusal::too_large || why == refusal::malformed ||
            why == refusal::denied;
 }
 
@@ -75,7 +76,7 @@ std::string_view to_string(publish_answer::kind verdict) noexcept
     return "";
 }
 
-outcome outcome_of(const publish_answer& answer, duration pause)
+outcome outcome_of(const publish_answer& answer, duration pause, when_unroutable unroutable)
 {
     if (answer.accepted())
         return done();
@@ -83,9 +84,10 @@ outcome outcome_of(const publish_answer& answer, duration pause)
         std::string reason(to_string(answer.why));
         if (!answer.detail.empty())
             reason += ": " + answer.detail;
-        if (is_permanent(answer.why))
+        const bool is_unroutable = answer.why == refusal::unroutable;
+        if (is_permanent(answer.why) || (is_unroutable && unroutable == when_unroutable::fail))
             return fail(std::move(reason));
-        if (answer.why == refusal::declined)
+        if (is_unroutable || answer.why == refusal::declined)
             return retry(std::move(reason));
     }
     return postpone(answer.retry_in.value_or(pause));

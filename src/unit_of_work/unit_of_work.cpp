@@ -3,6 +3,7 @@
 #include "core/planted.hpp"
 #include "outbox/checked_messages.hpp"
 #include "outbox/in_transaction.hpp"
+#include "store/contract/rest.hpp"
 #include "store/contract/session.hpp"
 #include <posthorn/error.hpp>
 #include <posthorn/unit_of_work.hpp>
@@ -25,6 +26,12 @@ void domain_events::clear(std::size_t count)
 {
     const auto first = std::min(count, pending_.size());
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+std::size_t unit_of_work::save_changes(const stop_request& stop)
+{
+    contract::throw_if_stopped(stop, "nothing was saved, and everything can be saved again");
+    return save_changes();
 }
 
 store_unit_of_work::store_unit_of_work(store where)
@@ -51,8 +58,9 @@ void store_unit_of_work::on_commit(std::function<void()> action)
     actions_.push_back(std::move(action));
 }
 
-std::size_t store_unit_of_work::save_changes()
+std::size_t store_unit_of_work::save_changes(const stop_request& stop)
 {
+    contract::throw_if_stopped(stop, "nothing was saved, and everything can be saved again");
     if (given_ != nullptr) {
         const auto rows = save_in(*given_);
         // Only now: what has thrown on the way can be saved again, by a caller who undid it.
@@ -61,15 +69,23 @@ std::size_t store_unit_of_work::save_changes()
             each.saved = each.events->pending().size();
         return rows;
     }
-    const auto rows = in_transaction(*store_, [&](transaction& tx) { return save_in(tx); });
+    const auto rows = in_transaction(
+        *store_, [&](transaction& tx) { return save_in(tx); }, stop);
     for (auto& each : tracked_)
         each.saved = each.events->pending().size();
     finish();
     return rows;
 }
 
+// Outside of any scope what is saved together belongs together, under an id of its own.
 std::size_t store_unit_of_work::save_in(transaction& tx)
 {
+    auto around = correlation_scope::current();
+    if (!around) {
+        const auto id = uuid::version_7(world_.clock->now(), *world_.random);
+        around = std::make_shared<correlation>(correlation_start{.id = to_string(id)});
+    }
+    const auto scope = correlation_scope::resume(std::move(around));
     std::size_t rows = 0;
     for (std::size_t i = written_; i < writers_.size(); ++i)
         rows += writers_[i](tx);

@@ -64,6 +64,17 @@ TEST_P(sql_contract, a_topic_and_a_payload_are_a_message)
     EXPECT_EQ(total(), 1U);
 }
 
+// Proves: OUT-20, INB-01
+TEST_P(sql_contract, a_message_that_claims_to_come_from_outside_is_dead_and_no_handler_meets_it)
+{
+    const auto forged = send({{"topic", "inbox:payments.paid"}});
+    const auto good = send();
+    catch_up();
+    EXPECT_THAT(claimed_ids(), ElementsAre(good));
+    EXPECT_EQ(state_of(forged), message_state::dead);
+    EXPECT_THAT(look(forged).last_error, HasSubstr("the inbox has not stored it"));
+}
+
 // Proves: OUT-20, I1
 TEST_P(sql_contract, a_message_commits_with_the_application)
 {

@@ -170,6 +170,21 @@ TEST_P(unparking, many_parked_messages_of_many_topics_all_come_back)
     EXPECT_EQ(back, ids);
 }
 
+// Proves: OUT-15
+TEST_P(unparking, only_messages_behind_a_position_come_back_if_that_is_wanted)
+{
+    const auto ids = add_many(6);
+    park_all(park_reason::at_limit);
+    const auto behind = [&](message_id id, std::size_t limit) {
+        return ids_of(box().claim(
+            alice, {.limit = limit, .unpark = {"orders"}, .unpark_after = look(id).position}));
+    };
+    EXPECT_THAT(behind(ids[5], 10), IsEmpty());
+    EXPECT_THAT(behind(ids[2], 2), ElementsAre(ids[3], ids[4]));
+    EXPECT_THAT(behind(ids[2], 10), ElementsAre(ids[5]));
+    EXPECT_THAT(ids_of(claim_with({"orders"})), ElementsAre(ids[0], ids[1], ids[2]));
+}
+
 CONFORMANCE_SUITE(unparking);
 
 } // namespace

@@ -33,8 +33,14 @@ inline void connect(int socket, std::uint16_t port)
 
 class http_client {
 public:
-    explicit http_client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0))
+    /// From: an address of this machine.
+    explicit http_client(std::uint16_t port, const char* from = "127.0.0.1")
+        : socket_(::socket(AF_INET, SOCK_STREAM, 0))
     {
+        sockaddr_in here{};
+        here.sin_family = AF_INET;
+        (void)::inet_pton(AF_INET, from, &here.sin_addr);
+        (void)::bind(socket_, reinterpret_cast<const sockaddr*>(&here), sizeof here);
         connect(socket_, port);
     }
     http_client(const http_client&) = delete;

@@ -51,9 +51,50 @@ TEST(request_heads, have_a_largest_size_and_number_of_lines)
 
 TEST(request_heads, are_passed_on_without_ranges)
 {
-    EXPECT_EQ(without_ranges("GET / HTTP/1.1\r\nrAnge: bytes=0-\r\nRanges: x\r\nRange:y\n"
-                             "If-Range: z\r\n\r\n"),
+    EXPECT_EQ(for_the_library("GET / HTTP/1.1\r\nrAnge: bytes=0-\r\nRanges: x\r\nRange:y\n"
+                              "If-Range: z\r\n\r\n"),
               "GET / HTTP/1.1\r\nRanges: x\r\nIf-Range: z\r\n\r\n");
+}
+
+TEST(request_heads, are_passed_on_without_a_wait_for_consent)
+{
+    const std::string head = "POST / HTTP/1.1\r\nEXPECT: 100-Continue\r\nX: y\r\n\r\n";
+    EXPECT_TRUE(awaits_consent(head));
+    EXPECT_EQ(for_the_library(head), "POST / HTTP/1.1\r\nX: y\r\n\r\n");
+    EXPECT_FALSE(awaits_consent(for_the_library(head)));
+}
+
+TEST(request_heads, say_whether_a_body_is_read)
+{
+    EXPECT_TRUE(has_body("POST / HTTP/1.1\r\n\r\n"));
+    EXPECT_FALSE(has_body("DELETE / HTTP/1.1\r\n\r\n"));
+    EXPECT_TRUE(has_body("DELETE / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"));
+    EXPECT_TRUE(has_body("DELETE / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"));
+    EXPECT_FALSE(has_body("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"));
+    EXPECT_TRUE(announces_length("GET / HTTP/1.1\r\ncontent-length: 3\r\n\r\n"));
+    EXPECT_FALSE(announces_length("POST / HTTP/1.1\r\n\r\n"));
+}
+
+// Proves: INB-05
+TEST(chunked_bodies, end_after_the_chunk_without_bytes_however_they_are_cut)
+{
+    const std::string all = "5\r\nhello\r\n0A;x=y\r\n0123\r\n6789\r\n0\r\n\r\n";
+    using answer = chunk_search::answer;
+    chunk_search search;
+    for (std::size_t i = 0; i < all.size(); ++i)
+        EXPECT_EQ(search.look_at(all.substr(0, i)), answer::unfinished) << i;
+    EXPECT_EQ(search.look_at(all), answer::complete);
+    EXPECT_EQ(chunk_search().look_at(all + "another request"), answer::complete);
+}
+
+// Proves: INB-05
+TEST(chunked_bodies, make_no_sense_where_a_size_is_none)
+{
+    using answer = chunk_search::answer;
+    for (const std::string what : {"x\r\n", "\r\n", "-1\r\n", "0x1\r\n", "fffffffffff\r\n",
+                                   "ffffffffffffffffff\r\n", "0\r\nX: y\r\n"})
+        EXPECT_EQ(chunk_search().look_at(what), answer::malformed) << what;
+    EXPECT_EQ(chunk_search().look_at(std::string(2'000, '0')), answer::malformed);
 }
 
 TEST(request_heads, say_how_long_the_body_is_or_that_only_its_end_will_tell)

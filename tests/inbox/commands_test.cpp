@@ -217,6 +217,23 @@ TEST_P(pipelines, a_command_has_exactly_one_handler)
               error_code::not_found);
 }
 
+// Proves: IDM-07, IDM-01
+TEST_P(pipelines, a_stop_keeps_a_command_from_its_handler)
+{
+    auto commands = make();
+    commands.handle<ping>([this](const ping&, transaction&) { seen.emplace_back("ping"); });
+    std::stop_source stop;
+    stop.request_stop();
+    const auto told =
+        commands.send(register_user{.email = "a@b", .name = "a"}, {}, stop.get_token());
+    EXPECT_FALSE(told.refused());
+    EXPECT_EQ(told.outcome.answer, command_answer::stopped);
+    EXPECT_EQ(commands.send(ping{}, {}, stop.get_token()).outcome.answer, command_answer::stopped);
+    EXPECT_THAT(seen, ElementsAre("validation"));
+    EXPECT_FALSE(find_key(db(), "users.register", some_key));
+    EXPECT_EQ(commands.send(ping{}).outcome.answer, command_answer::executed);
+}
+
 CONFORMANCE_SUITE(pipelines);
 
 } // namespace posthorn::conformance

@@ -381,6 +381,56 @@ TEST_P(command_keys, names_and_times_out_of_bounds_are_refused)
               command_answer::executed);
 }
 
+// Proves: IDM-01, I14
+TEST_P(command_keys, a_stop_ends_the_wait_for_another_holder)
+{
+    auto patient = charge;
+    patient.wait = 10h;
+    auto where = under_test().open({.environment = environment::system()}); // whose time passes
+    const auto held = reserve(where, patient);
+    ASSERT_EQ(held.answer, command_answer::executed);
+    const auto no_effect = [](transaction&) { return std::string("never"); };
+    std::stop_source stop;
+    command_result<std::string> told;
+    {
+        const std::jthread waits(
+            [&] { told = run_once(where, patient, no_effect, stop.get_token()); });
+        stop.request_stop();
+    }
+    EXPECT_EQ(told.answer, command_answer::stopped);
+    EXPECT_FALSE(told.result);
+    EXPECT_EQ(thrown_by([&] { (void)told.value(); }).code(), error_code::stopped);
+    // The holder goes on as if nobody had waited.
+    auto tx = where.begin();
+    EXPECT_TRUE(complete(tx, patient, held, "paid"));
+    tx.commit();
+    EXPECT_EQ(run_once(where, patient, no_effect).value(), "paid");
+}
+
+// Proves: IDM-01, I14
+TEST_P(command_keys, a_stop_keeps_a_command_from_beginning_and_one_that_has_begun_ends)
+{
+    std::stop_source stop;
+    const auto pay = [&](transaction& tx) {
+        stop.request_stop();
+        enqueue(tx, message{"effect", ""});
+        return std::string("paid");
+    };
+    EXPECT_EQ(run_once(db(), charge, pay, stop.get_token()).answer, command_answer::executed);
+    EXPECT_EQ(effects(), 1U);
+
+    auto other = charge;
+    other.key = "k2";
+    EXPECT_EQ(run_once(db(), other, pay, stop.get_token()).answer, command_answer::stopped);
+    auto tx = db().begin();
+    EXPECT_EQ(run_once(tx, other, pay, stop.get_token()).answer, command_answer::stopped);
+    tx.commit();
+    EXPECT_EQ(effects(), 1U);
+    EXPECT_FALSE(find_key(db(), other.command, other.key)) << "nothing is reserved either";
+    EXPECT_EQ(run_once(db(), other, pay).answer, command_answer::executed);
+    EXPECT_EQ(to_string(command_answer::stopped), "stopped");
+}
+
 CONFORMANCE_SUITE(command_keys);
 
 } // namespace posthorn::conformance

@@ -1,7 +1,10 @@
 // Messages from outside on every store: what another delivery of the same one does, and how the
 // inbox learns of its end.
 #include "conformance/conformance_test.hpp"
+#include <posthorn/correlation.hpp>
+#include <posthorn/enqueue.hpp>
 #include <posthorn/inbox.hpp>
+#include <posthorn/trace.hpp>
 #include <posthorn/worker.hpp>
 
 #include <string>
@@ -398,6 +401,38 @@ TEST_P(inbox, it_can_be_listed_by_state_and_source_page_by_page)
     EXPECT_THAT(list_inbound(db(), {.state = inbox_state::done}), SizeIs(1));
     EXPECT_THAT(list_inbound(db(), {.state = inbox_state::dead, .source = "shop"}), IsEmpty());
     EXPECT_THAT(list_inbound(db(), {.state = inbox_state::processing}), SizeIs(1));
+}
+
+// Proves: COR-05, COR-06, INB-01
+TEST_P(inbox, a_trace_goes_through_to_what_the_handler_enqueues)
+{
+    constexpr auto theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    constexpr auto ours = "00-11111111111111111111111111111111-2222222222222222-01";
+    const auto trace_of = [](const headers& from) { return from.at("traceparent").substr(3, 32); };
+    const auto first = receive("given", {.delivery = {.headers = {{"traceparent", theirs}}}});
+    EXPECT_EQ(look(*first.message).headers.at("traceparent"), theirs) << "it is the sender's span";
+    const inbound other{.source = "shop", .id = "4712"};
+    {
+        const auto scope = correlation_scope::begin_from(
+            {.id = "order-7", .cause = "a click", .traceparent = ours});
+        (void)enqueue_inbound(db(), other, {"orders.placed", "inherited"});
+        (void)enqueue_inbound(db(), {.source = "shop", .id = "4713"}, {"orders.placed", "given"},
+                              {.delivery = {.headers = {{"traceparent", theirs}}}});
+    }
+    worker own(db(), {.concurrency = 1});
+    own.handle(inbox_topic("orders.placed"), [](transactional_delivery<>& which) {
+        enqueue(which.tx(), {"receipts", which.payload()}, {.delay = 1h});
+    });
+    own.process_outbox();
+    std::size_t seen = 0;
+    for (const auto& each : list_messages(db(), {.topic = "receipts", .with_payload = true})) {
+        const bool given = each.payload == "given";
+        EXPECT_EQ(trace_of(each.headers), std::string(given ? theirs : ours).substr(3, 32));
+        ++seen;
+    }
+    EXPECT_EQ(seen, 3U);
+    EXPECT_EQ(trace_messages(db(), "order-7").messages.size(), 4U);
+    EXPECT_EQ(trace_messages(db(), to_string(*first.message)).messages.size(), 2U);
 }
 
 CONFORMANCE_SUITE(inbox);

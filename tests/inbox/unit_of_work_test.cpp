@@ -1,7 +1,9 @@
 // The unit of work on every store: rows and events together or not at all, and events that stay on
 // their entities until they are safe.
 #include "conformance/conformance_test.hpp"
+#include <posthorn/correlation.hpp>
 #include <posthorn/testing/fake_unit_of_work.hpp>
+#include <posthorn/trace.hpp>
 #include <posthorn/unit_of_work.hpp>
 
 #include <stdexcept>
@@ -175,6 +177,99 @@ TEST_P(units_of_work, actions_run_after_the_commit_and_cannot_undo_it)
     EXPECT_THAT(seen, SizeIs(2));
 }
 
+// Proves: COR-05, COR-06, UOW-02
+TEST_P(units_of_work, the_trace_goes_on_in_events_and_what_is_saved_together_belongs_together)
+{
+    constexpr auto trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const auto only = [&](const std::string& topic) {
+        const auto all = list_messages(db(), {.topic = topic});
+        EXPECT_EQ(all.size(), 1U);
+        return all.at(0);
+    };
+    auto first = make();
+    {
+        const auto scope = correlation_scope::begin_from(
+            {.id = "order-7", .cause = "a click", .traceparent = trace, .tracestate = "a=1"});
+        store_unit_of_work work(db());
+        work.track(first.events);
+        first.verify("a");
+        work.save_changes();
+    }
+    const auto event = only("account.verified");
+    EXPECT_EQ(event.correlation_id, "order-7");
+    EXPECT_EQ(event.causation_id, "a click");
+    EXPECT_EQ(event.headers.at("traceparent").substr(0, 36), std::string(trace).substr(0, 36));
+    EXPECT_NE(event.headers.at("traceparent"), trace) << "a span of its own";
+    EXPECT_EQ(event.headers.at("tracestate"), "a=1");
+    EXPECT_TRUE(event.headers.contains(std::string(occurred_at_header)));
+
+    auto second = make();
+    store_unit_of_work work(db());
+    add(work, second);
+    second.events.raise(message{"other", ""});
+    second.events.raise(message{"another", ""});
+    work.save_changes();
+    const auto row = only("row");
+    EXPECT_NE(row.correlation_id, "");
+    EXPECT_EQ(only("other").correlation_id, row.correlation_id);
+    EXPECT_EQ(trace_messages(db(), to_string(row.id)).messages.size(), 3U);
+    EXPECT_EQ(correlation_scope::current(), nullptr);
+}
+
+// Proves: UOW-01, UOW-02
+TEST_P(units_of_work, a_stop_before_the_saving_keeps_everything_as_it_was)
+{
+    auto one = make();
+    store_unit_of_work work(db());
+    add(work, one);
+    one.verify("a");
+    bool acted = false;
+    work.on_commit([&] { acted = true; });
+    std::stop_source stop;
+    stop.request_stop();
+    const auto told = thrown_by([&] { work.save_changes(stop.get_token()); });
+    EXPECT_EQ(told.code(), error_code::stopped);
+    EXPECT_TRUE(told.retryable());
+    EXPECT_EQ(total(), 0U);
+    EXPECT_FALSE(acted);
+    EXPECT_THAT(one.events.pending(), SizeIs(1));
+    EXPECT_EQ(work.save_changes(stop_request{}), 2U);
+    EXPECT_TRUE(acted);
+    EXPECT_THAT(one.events.pending(), IsEmpty());
+}
+
+// Proves: UOW-01, UOW-02
+TEST_P(units_of_work, a_saving_that_has_begun_is_not_stopped)
+{
+    auto one = make();
+    store_unit_of_work work(db());
+    std::stop_source stop;
+    work.write([&](transaction& tx) {
+        stop.request_stop();
+        enqueue(tx, message{"row", ""});
+        return std::size_t{1};
+    });
+    EXPECT_EQ(work.save_changes(stop.get_token()), 1U);
+    EXPECT_EQ(of("row"), 1U);
+}
+
+// Proves: UOW-01
+TEST_P(units_of_work, in_a_given_transaction_a_stop_leaves_the_transaction_as_it_was)
+{
+    auto one = make();
+    one.verify("a");
+    auto tx = db().begin();
+    store_unit_of_work work(tx);
+    work.track(one.events);
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_EQ(thrown_by([&] { work.save_changes(stop.get_token()); }).code(), error_code::stopped);
+    EXPECT_EQ(work.save_changes(), 1U);
+    tx.commit();
+    work.committed();
+    EXPECT_EQ(of("account.verified"), 1U);
+}
+
 CONFORMANCE_SUITE(units_of_work);
 
 // Proves: UOW-01
@@ -199,6 +294,11 @@ TEST(fake_units_of_work, remember_what_they_were_asked_for)
     EXPECT_EQ(work.saved[0].message.topic, "account.verified");
     EXPECT_EQ(work.save_calls, 2U);
     EXPECT_EQ(testing::stub_unit_of_work().save_changes(), 1U);
+    std::stop_source stop;
+    stop.request_stop();
+    testing::fake_unit_of_work fake;
+    EXPECT_EQ(thrown_by([&] { fake.save_changes(stop.get_token()); }).code(), error_code::stopped);
+    EXPECT_EQ(fake.save_calls, 0U);
 }
 
 } // namespace posthorn::conformance

@@ -2,6 +2,10 @@
 #include "joins/joining_test.hpp"
 #include <posthorn/publisher.hpp>
 
+#include <functional>
+#include <stop_token>
+#include <vector>
+
 namespace posthorn::conformance {
 namespace {
 
@@ -501,6 +505,27 @@ TEST_P(joins, a_store_with_joins_is_in_order)
                 << each.check << ": " << each.detail;
     }
     EXPECT_EQ(box().acknowledge(alice, claimed.receipts()).settled(), 1U);
+}
+
+// Proves: JOIN-005, JOIN-016
+TEST_P(joins, are_not_opened_attached_or_waited_for_after_a_stop)
+{
+    const auto join = open(2);
+    const auto id = add();
+    std::stop_source stop;
+    stop.request_stop();
+    const stop_request told(stop.get_token());
+    const std::vector<std::function<void()>> calls{
+        [&] { open_join(db(), {.expected = 1}, told); }, [&] { attach(db(), join, id, told); },
+        [&] { enqueue_join_wait(db(), {.join = join}, told); }};
+    for (const auto& call : calls) {
+        const auto why = thrown_by(call);
+        EXPECT_EQ(why.code(), error_code::stopped);
+        EXPECT_TRUE(why.retryable());
+    }
+    EXPECT_THAT(list_joins(db()), SizeIs(1));
+    EXPECT_EQ(look_at(join).attached, 0);
+    EXPECT_EQ(total(), 1U) << "no message waits";
 }
 
 CONFORMANCE_SUITE(joins);

@@ -29,6 +29,41 @@ TEST(rounds, every_message_of_every_store_is_handled_once)
     }
 }
 
+// Proves: I5, MDB-02
+TEST(rounds, a_message_that_may_have_killed_its_worker_has_nothing_of_any_store_beside_it)
+{
+    tenants all;
+    const auto list = all.add_many(3);
+    const auto suspect = all.send("tenant-0", "suspect");
+    auto first = posthorn::open(list[0].url);
+    outbox_options quickly;
+    quickly.retries.fallback = exponential_retry{.first = 1ms, .cap = 1ms};
+    outbox box(first, quickly);
+    const auto dead = owner::create("dead", *first.environment().random);
+    ASSERT_EQ(box.claim(dead, {.lease = 1ms}).size(), 1U);
+    ASSERT_TRUE(eventually([&] { return box.reap_expired().retrying == 1; }));
+    for (const auto& each : list)
+        all.send_many(each.name, 20);
+    worker one(stores(list), {.concurrency = 4});
+    conformance::crowd inside;
+    const auto visit = [&](const auto& meanwhile) {
+        inside.enter();
+        meanwhile();
+        inside.leave();
+    };
+    one.handle("orders", [&](const delivery_view&) { visit([] {}); });
+    one.handle("suspect", [&](const delivery_view&) {
+        visit([&] {
+            all.send_many("tenant-1", 1);
+            for (int i = 0; i < 50; ++i)
+                EXPECT_GE(all.count("tenant-1").ready, 1);
+            EXPECT_EQ(inside.inside(), 1U);
+        });
+    });
+    EXPECT_EQ(one.run({}, {.until_empty = true}).done, 62U);
+    EXPECT_EQ(find_message(first, suspect)->attempts, 2);
+}
+
 // Proves: MDB-02
 TEST(rounds, outcomes_are_those_of_a_worker_with_one_store)
 {

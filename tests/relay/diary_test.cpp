@@ -55,7 +55,7 @@ TEST_F(transport_diaries, tell_each_trouble_once_and_when_it_is_over)
     EXPECT_EQ(lines_.size(), 4U);
 }
 
-TEST_F(transport_diaries, leave_out_what_is_dead_with_its_reason)
+TEST_F(transport_diaries, leave_out_what_has_failed_with_its_reason)
 {
     note({publish_answer::no(refusal::unroutable, "no queue"), publish_answer::yes()}, 1s);
     note({publish_answer::no(refusal::declined, "no secret"), publish_answer::yes()}, 1s);

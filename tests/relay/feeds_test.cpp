@@ -195,6 +195,25 @@ TEST_P(feeds, keep_a_message_whose_headers_were_broken_on_the_way)
 }
 
 // Proves: INB-05
+TEST_P(feeds, leave_out_headers_with_our_names_however_their_letters_are_written)
+{
+    from_.put({.id = "1",
+               .topic = "orders",
+               .headers = {{"lang", "de"},
+                           {"posthorn-source", "bank"},
+                           {"Posthorn-Source", "bank"},
+                           {"POSTHORN-source-id", "7"}}});
+    EXPECT_EQ(run_until(1, {.source = "shop"}).stored, 1U);
+    worker one(db(), steady());
+    one.handle("*", [](const delivery_view& which) {
+        EXPECT_THAT(which.headers(), ::testing::UnorderedElementsAre(
+                                         Pair("lang", "de"), Pair("posthorn-source", "shop"),
+                                         Pair("posthorn-source-id", "1")));
+    });
+    EXPECT_EQ(one.process_outbox().done, 1U);
+}
+
+// Proves: INB-05
 TEST_P(feeds, end_when_they_are_told_to)
 {
     std::stop_source told;

@@ -48,6 +48,33 @@ protected:
     std::shared_ptr<transport> way_ = broker_->open();
 };
 
+// Proves: COR-05, COR-06
+TEST_P(relays, call_hooks_inside_of_the_scope_of_their_message)
+{
+    const auto id = add("orders", {.correlation_id = "cart-1"});
+    notes seen;
+    const auto note = [&](const std::string& hook) {
+        const auto scope = correlation_scope::current();
+        seen.add(hook + " in " + (scope ? scope->id() : "nothing"));
+        enqueue(db(), message{"told." + hook, ""}, {.delay = 1h});
+    };
+    auto options = steady(10);
+    options.on.starting = [&](const delivery_view&) { note("starting"); };
+    options.on.ended = [&](const delivery_view&, const outcome&, duration) { note("ended"); };
+    options.on.settled = [&](const delivery_view&, settled_as) { note("settled"); };
+    worker one(db(), options);
+    one.handle("*", relay_to(way_));
+    EXPECT_EQ(one.process_outbox().done, 1U);
+    EXPECT_THAT(seen.all(),
+                ElementsAre("starting in cart-1", "ended in cart-1", "settled in cart-1"));
+    for (const auto* hook : {"told.starting", "told.ended", "told.settled"}) {
+        const auto told = list_messages(db(), {.topic = hook});
+        ASSERT_EQ(told.size(), 1U) << hook;
+        EXPECT_EQ(told.front().correlation_id, "cart-1");
+        EXPECT_EQ(told.front().causation_id, to_string(id));
+    }
+}
+
 // Proves: TRN-01, TRN-03
 TEST_P(relays, send_what_a_message_says_and_where_the_rule_says)
 {
@@ -82,16 +109,27 @@ TEST_P(relays, send_many_each_once)
 }
 
 // Proves: TRN-01, F7
-TEST_P(relays, let_a_message_that_nobody_would_get_die_with_the_reason_and_its_neighbours_go)
+TEST_P(relays, try_a_message_that_no_queue_would_get_again_and_its_neighbours_go)
 {
     const auto lost = add("nowhere");
     const auto sent = add_many(3);
-    const auto report = relay().process_outbox();
+    auto one = relay();
+    const auto report = one.process_outbox();
     EXPECT_EQ(report.done, 3U);
-    EXPECT_EQ(report.dead, 1U);
-    EXPECT_EQ(state_of(lost), message_state::dead);
+    EXPECT_EQ(report.retrying, 1U);
+    EXPECT_EQ(state_of(lost), message_state::ready);
+    EXPECT_EQ(look(lost).attempts, 1);
     EXPECT_THAT(look(lost).last_error, HasSubstr("unroutable: no queue is bound to nowhere"));
     EXPECT_THAT(states_of(sent), Each(message_state::done));
+}
+
+// Proves: TRN-01, F7
+TEST_P(relays, let_a_message_that_no_queue_would_get_die_at_once_if_they_are_told_to)
+{
+    const auto lost = add("nowhere");
+    EXPECT_EQ(relay({.unroutable = when_unroutable::fail}).process_outbox().dead, 1U);
+    EXPECT_EQ(state_of(lost), message_state::dead);
+    EXPECT_THAT(look(lost).last_error, HasSubstr("unroutable: no queue is bound to nowhere"));
 }
 
 // Proves: TRN-03

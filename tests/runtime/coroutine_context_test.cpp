@@ -379,6 +379,40 @@ TEST_P(coroutine_context, ends_with_a_coroutine_that_throws_or_is_cancelled)
                                                 "stays ended in stays"));
 }
 
+// Proves: COR-02, COR-05, COR-06
+TEST_P(coroutine_context, every_hook_runs_inside_of_the_scope_and_enqueues_in_it)
+{
+    const auto id = add("orders", {.correlation_id = "cart"});
+    notes seen;
+    const auto note = [&](const std::string& hook) {
+        seen.add(hook + " in " + ambient_in_coroutine());
+        enqueue(db(), message{hook, ""}, {.delay = 1h});
+    };
+    auto options = steady();
+    options.on.starting = [&](const delivery_view&) { note("starting"); };
+    options.on.ended = [&](const delivery_view&, const outcome&, duration) { note("ended"); };
+    options.on.settled = [&](const delivery_view&, settled_as) { note("settled"); };
+    options.classify = [&](const std::exception_ptr&) {
+        note("classify");
+        return posthorn::fail("classified");
+    };
+    worker one(db(), options);
+    one.handle("orders", [](delivery_view) -> asio::awaitable<void> {
+        const auto inner = correlation_scope::begin("inner");
+        co_await nap(1ms);
+        throw std::runtime_error("oh");
+    });
+    EXPECT_EQ(one.process_outbox().dead, 1U);
+    EXPECT_THAT(seen.all(), ElementsAre("starting in cart", "classify in cart", "ended in cart",
+                                        "settled in cart"));
+    for (const auto* hook : {"starting", "classify", "ended", "settled"}) {
+        const auto found = list_messages(db(), {.topic = hook});
+        ASSERT_EQ(found.size(), 1U) << hook;
+        EXPECT_EQ(found.front().correlation_id, "cart");
+        EXPECT_EQ(found.front().causation_id, to_string(id));
+    }
+}
+
 CONFORMANCE_SUITE(coroutine_context);
 
 // Proves: COR-02

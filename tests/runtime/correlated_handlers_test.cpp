@@ -191,6 +191,91 @@ TEST_P(correlated_handlers, hooks_and_middleware_run_inside_of_the_scope)
                                         "ended order-7"));
 }
 
+// Proves: COR-03, COR-05, COR-06
+TEST_P(correlated_handlers, every_hook_of_every_form_runs_inside_of_the_scope_and_enqueues_in_it)
+{
+    notes seen;
+    const auto options_of = [&](const std::string& form) {
+        auto options = steady(1);
+        const auto note = [&, form](const std::string& hook) {
+            seen.add(form + " " + hook + " " + ambient_in_handler());
+            enqueue(db(), message{form + "." + hook, ""}, {.delay = 1h});
+        };
+        options.on.starting = [note](const delivery_view&) { note("starting"); };
+        options.on.ended = [note](const delivery_view&, const outcome&, duration) {
+            note("ended");
+        };
+        options.on.settled = [note](const delivery_view&, settled_as) { note("settled"); };
+        options.classify = [note](const std::exception_ptr&) {
+            note("classify");
+            return posthorn::fail("classified");
+        };
+        return options;
+    };
+    const auto expect_hooks = [&](const std::string& form, message_id id,
+                                  const std::vector<std::string>& hooks) {
+        for (const auto& hook : hooks) {
+            EXPECT_THAT(seen.all(), ::testing::Contains(form + " " + hook + " cart-" + form));
+            expect_descent(only(form + "." + hook), "cart-" + form, id);
+        }
+        EXPECT_EQ(seen.size(), hooks.size());
+        seen.clear();
+    };
+    const auto order_of = [&](const std::string& form) {
+        return add("orders", {.correlation_id = "cart-" + form});
+    };
+
+    auto id = order_of("plain");
+    handle([](const delivery_view&) {}, options_of("plain"));
+    expect_hooks("plain", id, {"starting", "ended", "settled"});
+    id = order_of("inside");
+    handle([](transactional_delivery<>&) {}, options_of("inside"));
+    expect_hooks("inside", id, {"starting", "ended", "settled"});
+    id = order_of("thrown");
+    handle([](const delivery_view&) { throw std::runtime_error("oh"); }, options_of("thrown"));
+    expect_hooks("thrown", id, {"starting", "classify", "ended", "settled"});
+    id = order_of("undone");
+    handle([](transactional_delivery<>&) { throw std::runtime_error("oh"); }, options_of("undone"));
+    expect_hooks("undone", id, {"starting", "classify", "ended", "settled"});
+    id = order_of("parked"); // by a worker that has no handler for it
+    worker other(db(), options_of("parked"));
+    EXPECT_EQ(other.process_outbox().parked, 1U);
+    expect_hooks("parked", id, {"settled"});
+    EXPECT_EQ(correlation_scope::current(), nullptr);
+}
+
+// Proves: COR-04, COR-05, I22
+TEST_P(correlated_handlers, numbers_go_on_from_hook_to_handler_to_hook)
+{
+    for (const bool inside : {false, true}) {
+        add("orders", {.correlation_id = inside ? "inside" : "plain"});
+        outbox_publisher publisher(db());
+        const auto publish = [&](const std::string& where) {
+            publisher.publish(message{(inside ? "inside " : "plain ") + where, ""}, {.delay = 1h});
+        };
+        auto options = steady(1);
+        options.on.starting = [&](const delivery_view&) { publish("starting"); };
+        options.on.ended = [&](const delivery_view&, const outcome&, duration) {
+            publish("ended");
+        };
+        options.on.settled = [&](const delivery_view&, settled_as) { publish("settled"); };
+        if (inside)
+            handle(
+                [&](transactional_delivery<>& which) {
+                    publisher.publish(which.tx(), message{"inside handler", ""}, {.delay = 1h});
+                },
+                options);
+        else
+            handle([&](const delivery_view&) { publish("handler"); }, options);
+        int number = 0;
+        for (const auto* where : {"starting", "handler", "ended", "settled"})
+            EXPECT_EQ(only((inside ? "inside " : "plain ") + std::string(where))
+                          .headers.at("posthorn-corr-seq"),
+                      std::to_string(++number))
+                << where;
+    }
+}
+
 // Proves: COR-04, COR-05
 TEST_P(correlated_handlers, both_publishers_draw_from_one_sequence)
 {

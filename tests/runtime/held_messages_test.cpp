@@ -69,6 +69,23 @@ TEST_F(held, a_handler_that_runs_is_asked_to_stop_at_its_deadline)
     EXPECT_TRUE(which->stop.stop_requested());
 }
 
+// Proves: I13, OUT-10
+TEST_F(held, times_that_are_over_are_told_though_whoever_settles_waits_for_the_store)
+{
+    runtime::route slow;
+    slow.options.timeout = 5s;
+    const auto which = begin(slow);
+    EXPECT_NE(all_.fire_deadlines(), std::nullopt);
+    EXPECT_FALSE(which->stop.stop_requested());
+    clock_->advance(5s);
+    EXPECT_NE(all_.fire_deadlines(), std::nullopt) << "its lease will end, too";
+    EXPECT_TRUE(which->stop.stop_requested());
+    EXPECT_FALSE(which->lost);
+    clock_->advance(25s);
+    EXPECT_EQ(all_.fire_deadlines(), std::nullopt);
+    EXPECT_TRUE(which->lost);
+}
+
 // Proves: F27
 TEST_F(held, what_could_not_be_settled_is_tried_once_more_at_the_end)
 {

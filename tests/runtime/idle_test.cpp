@@ -280,7 +280,7 @@ TEST(locked_files, are_waited_for)
     const auto under_test = make_sqlite_file();
     std::atomic<int> warnings = 0;
     auto world = environment::system();
-    world.log = [&](log_level, std::string_view) { ++warnings; };
+    world.log = log_sink([&](log_level, std::string_view) { ++warnings; }, log_level::warning);
     auto impatient = under_test->open_impatient({.environment = world});
     const auto id = enqueue(impatient, {"orders", ""}).id;
     const auto app = under_test->connect(environment::system());

@@ -176,6 +176,73 @@ TEST_P(worker_limits, no_more_of_a_group_run_at_once_than_allowed)
     EXPECT_EQ(look(ids.back()).attempts, 1);
 }
 
+// Proves: OUT-12, OPS-01
+TEST_P(worker_limits, what_waits_for_a_limit_counts_as_ready_since_it_is_due)
+{
+    const auto by_topic = add_many(4, "mail");
+    const auto by_group = add_many(4, "letters");
+    clock().advance(1min);
+    gate doors;
+    worker one(db(), steady(6));
+    const auto handler = [&](const delivery_view&) { EXPECT_TRUE(doors.pass()); };
+    one.handle("mail", handler, {.concurrency = 1});
+    one.handle("letters", handler,
+               {.per_key = 1, .key = [](const delivery&) { return std::string("one"); }});
+    {
+        background running(one);
+        EXPECT_TRUE(eventually([&] {
+            const auto now = count_messages(db());
+            return now.claimed == 2 && now.ready == 6 && look(by_topic[3]).parked_for &&
+                   look(by_group[3]).parked_for;
+        })) << "all of them have been met, and two run";
+        const auto stats = count_messages(db());
+        EXPECT_EQ(stats.parked, 0);
+        EXPECT_EQ(stats.delayed, 0);
+        EXPECT_GE(stats.oldest_ready, 1min);
+        EXPECT_EQ(state_of(by_topic[3]), message_state::ready);
+        EXPECT_EQ(state_of(by_group[3]), message_state::ready);
+        EXPECT_EQ(look(by_group[3]).due_at, look(by_group[3]).created_at);
+        doors.open();
+    }
+    EXPECT_EQ(one.process_outbox().parked, 0U);
+    EXPECT_THAT(states_of(by_topic), Each(message_state::done));
+    EXPECT_THAT(states_of(by_group), Each(message_state::done));
+    EXPECT_EQ(look(by_group[3]).attempts, 1);
+}
+
+// On the real clock. Its group was full when it came, and is free now; those before it still wait.
+// Proves: OUT-10, OUT-15
+TEST_P(worker_limits, a_free_group_is_found_behind_many_of_a_full_one)
+{
+    auto real = under_test().open({});
+    const auto state = [&](message_id id) { return find_message(real, id)->state; };
+    const auto is_aside = [&](message_id id) {
+        return find_message(real, id)->parked_for == park_reason::at_limit;
+    };
+    const auto crowded =
+        enqueue(real, std::vector<outgoing>(40, {.message = {.topic = "mail", .payload = "many"}}));
+    const auto first = enqueue(real, {"mail", "few"}).id;
+    gate many;
+    gate few;
+    worker one(real, steady(3));
+    one.handle("mail",
+               [&](const delivery_view& which) {
+                   EXPECT_TRUE((which.payload() == "few" ? few : many).pass());
+               },
+               {.per_key = 1, .key = [](const delivery& which) { return which.payload; }});
+    background running(one);
+    EXPECT_TRUE(eventually([&] { return many.arrived() == 1 && few.arrived() == 1; }));
+    const auto second = enqueue(real, {"mail", "few"}).id;
+    EXPECT_TRUE(eventually([&] { return is_aside(second) && is_aside(crowded.back().id); }));
+    few.open();
+    EXPECT_TRUE(eventually([&] {
+        return state(first) == message_state::done && state(second) == message_state::done;
+    }));
+    EXPECT_EQ(many.arrived(), 1U);
+    many.open();
+    EXPECT_TRUE(eventually([&] { return count_messages(real).done == 42; }));
+}
+
 TEST_P(worker_limits, a_key_function_that_throws_fails_its_message_and_nobody_else)
 {
     const auto good = enqueue(db(), {"mail", "good"}).id;

@@ -2,6 +2,7 @@
 #include "runtime/worker_test.hpp"
 #include <posthorn/correlation.hpp>
 #include <posthorn/error.hpp>
+#include <posthorn/joins.hpp>
 #include <posthorn/publisher.hpp>
 
 #include <algorithm>
@@ -131,6 +132,77 @@ TEST_P(publishers, eight_threads_of_one_scope_number_their_messages_without_gap_
     EXPECT_EQ(numbers.size(), static_cast<std::size_t>(threads * each));
     EXPECT_EQ(*numbers.begin(), 1);
     EXPECT_EQ(*numbers.rbegin(), threads * each);
+}
+
+// Proves: COR-01, COR-04, I22
+TEST_P(publishers, what_is_refused_or_known_already_uses_up_no_number)
+{
+    const auto scope = correlation_scope::begin("order-7");
+    outbox_publisher publisher(db());
+    const auto number = [&](const enqueued& of) {
+        return look(of.id).headers.at("posthorn-corr-seq");
+    };
+    EXPECT_EQ(number(publish({.dedup_key = "d"})), "1");
+    EXPECT_THROW((void)publisher.publish(message{"", ""}), error);
+    const std::vector<outgoing> one_is_bad{{{"a", ""}}, {{"", ""}}};
+    EXPECT_THROW((void)publisher.publish(one_is_bad), error);
+    const enqueue_options reserved{.headers = {{"posthorn-anything", "x"}}};
+    EXPECT_THROW((void)publish(reserved), error);
+    const enqueue_options unknown{.join = join_id{uuid::version_7(now(), *world().random)}};
+    EXPECT_THROW((void)publish(unknown), error);
+    EXPECT_TRUE(publish({.dedup_key = "d"}).duplicate);
+    EXPECT_EQ(correlation_scope::current()->sequence(), 1);
+
+    const std::vector<outgoing> some_are_known{{{"a", ""}},
+                                               {{"orders", ""}, {.dedup_key = "d"}},
+                                               {{"c", ""}, {.dedup_key = "e"}},
+                                               {{"f", ""}}};
+    const auto added = publisher.publish(some_are_known);
+    EXPECT_EQ(number(added.at(0)), "2");
+    EXPECT_TRUE(added.at(1).duplicate);
+    EXPECT_EQ(number(added.at(2)), "3");
+    EXPECT_EQ(number(added.at(3)), "4");
+    auto tx = db().begin();
+    EXPECT_TRUE(publisher.publish(tx, message{"c", ""}, {.dedup_key = "e"}).duplicate);
+    const auto again = publisher.publish(tx, some_are_known);
+    tx.commit();
+    EXPECT_EQ(number(again.at(0)), "5");
+    EXPECT_EQ(number(again.at(3)), "6");
+    EXPECT_EQ(correlation_scope::current()->sequence(), 6);
+    EXPECT_EQ(total(), 6U);
+}
+
+// Proves: COR-01, COR-04, I22
+TEST_P(publishers,
+       a_transaction_that_is_rolled_back_gives_its_numbers_back_unless_later_ones_are_out)
+{
+    const auto scope = correlation_scope::begin("order-7");
+    outbox_publisher publisher(db());
+    const std::vector<outgoing> two{{{"a", ""}}, {{"b", ""}}};
+    const auto last = [] { return correlation_scope::current()->sequence(); };
+    {
+        auto left = db().begin();
+        publisher.publish(left, two);
+        publisher.publish(left, message{"c", ""});
+        EXPECT_EQ(last(), 3);
+    }
+    EXPECT_EQ(last(), 0);
+    auto told = db().begin();
+    publisher.publish(told, two);
+    told.rollback();
+    EXPECT_EQ(last(), 0);
+    auto kept = db().begin();
+    publisher.publish(kept, two);
+    auto moved = std::move(kept);
+    moved.commit();
+    EXPECT_EQ(last(), 2);
+    EXPECT_EQ(published().headers.at("posthorn-corr-seq"), "3");
+    {
+        auto overtaken = db().begin();
+        publisher.publish(overtaken, message{"a", ""});
+        (void)correlation_scope::current()->increment_sequence();
+    }
+    EXPECT_EQ(last(), 5) << "a number is never given out twice";
 }
 
 // Proves: COR-04

@@ -1,8 +1,12 @@
 // Stopping: what runs may end, nothing new begins, and nobody is waited for without end.
 #include "hang_limit.hpp"
 #include "runtime/worker_test.hpp"
+#include <posthorn/polling.hpp>
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <vector>
 
 namespace posthorn::conformance {
 namespace {
@@ -151,6 +155,85 @@ TEST_P(worker_stop, options_that_make_no_sense_are_refused)
     EXPECT_EQ(refused({.lease = 99ms}), error_code::invalid_argument);
     EXPECT_EQ(refused({.grace = -1s}), error_code::invalid_argument);
     EXPECT_EQ(refused({.look_at_least_every = 0s}), error_code::invalid_argument);
+}
+
+// Proves: I21, I5
+TEST_P(worker_stop, ends_one_pass_in_the_middle_and_the_report_tells_what_was_done)
+{
+    const auto ids = add_many(3);
+    std::stop_source stop;
+    auto options = steady(1);
+    worker one(db(), options);
+    one.handle("orders", [&](const delivery_view& which) {
+        stop.request_stop();
+        EXPECT_FALSE(which.stop_token().stop_requested()) << "what runs may end";
+    });
+    const auto report = one.process_outbox(1'000, stop.get_token());
+    EXPECT_EQ(report.done, 1U);
+    EXPECT_EQ(report.handled(), 1U);
+    EXPECT_THAT(states_of(ids), ::testing::ElementsAre(message_state::done, message_state::ready,
+                                                       message_state::ready));
+    EXPECT_EQ(look(ids[1]).attempts, 0);
+    EXPECT_EQ(one.process_outbox(1'000, stop.get_token()).handled(), 0U) << "before it begins";
+    EXPECT_EQ(one.process_outbox().done, 2U);
+}
+
+// Proves: I21, I5
+TEST_P(worker_stop, ends_a_turn_in_the_middle)
+{
+    const auto ids = add_many(3);
+    std::stop_source stop;
+    worker one(db(), steady(1));
+    one.handle("orders", [&](const delivery_view&) { stop.request_stop(); });
+    EXPECT_EQ(one.run_once(100, stop.get_token()), 1U);
+    EXPECT_THAT(states_of(ids), ::testing::ElementsAre(message_state::done, message_state::ready,
+                                                       message_state::ready));
+    EXPECT_EQ(look(ids[1]).attempts, 0);
+    EXPECT_EQ(one.run_once(100, stop.get_token()), 0U) << "before it begins";
+    EXPECT_EQ(one.run_once(), 2U);
+}
+
+// Proves: I21
+TEST_P(worker_stop, at_once_asks_handlers_of_a_pass_a_turn_and_a_poll_to_end)
+{
+    worker one(db(), with_grace(1h));
+    std::atomic<int> begun = 0;
+    one.handle("orders", [&](const delivery_view& which) {
+        ++begun;
+        return wait_to_be_asked(which);
+    });
+    const std::vector<std::function<std::size_t(const stop_request&)>> ways{
+        [&](const stop_request& stop) { return one.process_outbox(10, stop).handled(); },
+        [&](const stop_request& stop) { return one.run_once(10, stop); },
+        [&](const stop_request& stop) { return poll(one, stop, {.every = 1h}); }};
+    for (const auto& way : ways) {
+        const auto id = add();
+        begun = 0;
+        std::size_t handled = 0;
+        background running([&](const stop_request& stop) {
+            handled = way(stop);
+            return run_report{};
+        });
+        ASSERT_TRUE(eventually([&] { return begun == 1; }));
+        running.stop_now();
+        running.wait();
+        EXPECT_EQ(handled, 1U);
+        EXPECT_EQ(look(id).last_error, "asked to stop");
+        ASSERT_EQ(cancel(db(), id), cancel_answer::cancelled);
+    }
+}
+
+// Proves: I21, I5
+TEST_P(worker_stop, ends_a_poll_in_the_middle_of_a_turn)
+{
+    const auto ids = add_many(3);
+    std::stop_source stop;
+    worker one(db(), steady(1));
+    one.handle("orders", [&](const delivery_view&) { stop.request_stop(); });
+    EXPECT_EQ(poll(one, stop.get_token(), {.every = 1h}), 1U);
+    EXPECT_THAT(states_of(ids), ::testing::ElementsAre(message_state::done, message_state::ready,
+                                                       message_state::ready));
+    EXPECT_EQ(look(ids[1]).attempts, 0);
 }
 
 CONFORMANCE_SUITE(worker_stop);

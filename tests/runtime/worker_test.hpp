@@ -76,6 +76,11 @@ public:
         return taken_;
     }
     [[nodiscard]] std::size_t size() const { return all().size(); }
+    void clear()
+    {
+        const std::lock_guard lock(mutex_);
+        taken_.clear();
+    }
 
 private:
     mutable std::mutex mutex_;

@@ -69,8 +69,9 @@ std::string model_side::on(const settle_step& step)
     std::vector<settled_as> answers;
     std::map<std::pair<fence, message_id>, settled_as> said;
     for (const auto& [which, how] : step.settlements) {
+        const auto facts = facts_of(which.id);
         const auto decision =
-            core::decide(how, facts_of(which.id), options_.retries, options_.on_dead, 0);
+            core::decide(how, facts, options_.retries.of(facts.topic), options_.on_dead, 0);
         const auto became = model_.settle(step.owner, which.fence, which.id, decision, now_);
         // A receipt that stands twice in one call gets its first answer again.
         answers.push_back(said.try_emplace({which.fence, which.id}, became).first->second);
@@ -96,8 +97,9 @@ std::string model_side::on(const reap_step& step)
     reap_report report{.batches = overdue.size()};
     for (const auto& batch : overdue) {
         for (const auto id : batch.open) {
-            const auto decision =
-                core::decide_for_absent(facts_of(id), options_.retries, options_.on_dead, 0);
+            const auto facts = facts_of(id);
+            const auto decision = core::decide_for_absent(facts, options_.retries.of(facts.topic),
+                                                          options_.on_dead, 0);
             const auto became = model_.settle(batch.owner, batch.fence, id, decision, now_);
             report.released += became == settled_as::released ? 1 : 0;
             report.retrying += became == settled_as::retrying ? 1 : 0;
@@ -147,7 +149,7 @@ picture model_side::look() const
     for (const auto& [position, each] : model_.messages()) {
         result.messages.push_back(portrait(each));
         stats.blocked_keys += each.blocks_key ? 1 : 0;
-        switch (each.state) {
+        switch (public_state(each)) {
         case message_state::ready: ++(each.due_at > now_ ? stats.delayed : stats.ready); break;
         case message_state::waiting: ++stats.waiting; break;
         case message_state::parked: ++stats.parked; break;

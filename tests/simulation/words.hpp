@@ -62,6 +62,18 @@ template <typename Answer>
     return m.parked_for ? std::string(to_string(*m.parked_for)) : "";
 }
 
+/// What the model keeps as parked waits for a limit in some cases: that is ready.
+[[nodiscard]] inline message_state public_state(const core::modelled_message& m)
+{
+    const bool ready = m.state == message_state::parked && m.parked_for == park_reason::at_limit;
+    return ready ? message_state::ready : m.state;
+}
+
+[[nodiscard]] inline message_state public_state(const message_record& m)
+{
+    return m.state;
+}
+
 /// One message in words; works on the model's form and on the public one.
 template <typename Message>
 [[nodiscard]] std::string portrait(const Message& m)
@@ -69,9 +81,10 @@ template <typename Message>
     auto text = fmt::format(
         "{} {} (topic {}, key '{}'{}{}): attempts {}, errors {}, redrives {}, fence {}, "
         "finished {}, last error '{}'",
-        name_of(m.id), to_string(m.state), m.topic, m.ordering_key, m.started ? ", started" : "",
-        m.blocks_key ? ", blocks its key" : "", m.attempts, m.errors, m.redrives,
-        static_cast<std::int64_t>(m.fence), spoken_or_never(m.finished_at), m.last_error);
+        name_of(m.id), to_string(public_state(m)), m.topic, m.ordering_key,
+        m.started ? ", started" : "", m.blocks_key ? ", blocks its key" : "", m.attempts, m.errors,
+        m.redrives, static_cast<std::int64_t>(m.fence), spoken_or_never(m.finished_at),
+        m.last_error);
     // When and how urgently a message may start matters until it has ended well.
     if (!is_terminal(m.state) || m.state == message_state::dead)
         text += fmt::format(", due {}, expires {}, priority {}", spoken(m.due_at),

@@ -18,12 +18,13 @@ constexpr int attempts_max = 3;
 
 class aborts : public ::testing::TestWithParam<conformance::store_kind> {
 protected:
-    void add_poison_among_others(int others)
+    void add_poison_among_others(int others, const message& slow = {"slow", "15"},
+                                 const message& poison = {"poison", "0"})
     {
         for (int i = 0; i < others; ++i) {
             if (i == others / 2)
-                poison_ = where_.add({"poison", ""});
-            others_.push_back(where_.add({"slow", "15"}));
+                poison_ = where_.add(poison);
+            others_.push_back(where_.add(slow));
         }
     }
 
@@ -83,6 +84,15 @@ TEST_P(aborts, among_many_it_costs_each_of_them_one_attempt_at_most)
 {
     add_poison_among_others(60);
     EXPECT_EQ(work_until_drained("8"), attempts_max);
+    expect_poison_dead_and_all_others_done(2);
+}
+
+// Handlers take longer than a worker waits, the first time, for what runs beside a suspect to end.
+// Proves: OUT-11, I5, F26
+TEST_P(aborts, it_is_alone_however_long_others_and_it_take)
+{
+    add_poison_among_others(2, {"slow", "5700"}, {"poison", "5700"});
+    EXPECT_EQ(work_until_drained("3"), attempts_max);
     expect_poison_dead_and_all_others_done(2);
 }
 

@@ -25,10 +25,27 @@ public:
     }
     own_server(const own_server&) = delete;
     own_server& operator=(const own_server&) = delete;
-    ~own_server() { (void)std::system(command("stop").c_str()); }
+    ~own_server()
+    {
+        if (frozen_)
+            (void)std::system(command("thaw").c_str());
+        (void)std::system(command("stop").c_str());
+    }
 
     /// A crash: all of its processes at once, with SIGKILL.
     void kill() { run("kill"); }
+
+    /// It hangs: its processes stand still, and its connections stay open and silent.
+    void freeze()
+    {
+        run("freeze");
+        frozen_ = true;
+    }
+    void thaw()
+    {
+        if (std::exchange(frozen_, false))
+            run("thaw");
+    }
 
     /// Returns when it answers. After a crash it has its old data and its old port.
     void start() { run("start", engine_ == "postgres" ? " -c log_statement=all" : ""); }
@@ -106,6 +123,7 @@ private:
 
     checker::scratch_folder folder_;
     std::string engine_;
+    bool frozen_ = false;
 };
 
 } // namespace posthorn::torture

@@ -254,7 +254,7 @@ std::vector<std::string> scene::wrong_effects()
     std::int64_t expected = 0;
     auto tx = db().begin();
     for (const auto& each : read_final(db()).messages) {
-        if (each.topic != "effect" && each.topic != "inside")
+        if (each.topic != "effect" && each.topic != "inside" && each.topic != "holding")
             continue;
         const auto rows = count_in(tx, url_, select_effects(to_string(each.id)));
         const std::int64_t right = each.state == message_state::done ? 1 : 0;

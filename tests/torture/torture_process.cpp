@@ -13,9 +13,13 @@
 //   ordinary  is done at once                    slow     takes that many milliseconds
 //   failing   fails that often                   throws   throws no std::exception, that often
 //   gate      waits for that file, once          effect   writes a row in the transaction
+//   holding   the same, and keeps the transaction open for so many milliseconds
 //   inside    writes a row, says so by creating that file with ".inside", and waits for it, once
-//   poison    aborts the process                 deaf     never ends
+//   poison    aborts the process after so many   deaf     never ends
+//             milliseconds
 //   hang      never ends, once; it is given up   polite   ends when it is asked to
+//   watchful  creates that file with ".asked" when its time is over, with ".lost" when its lease
+//             is, and ends then
 //
 // With --broken it does what no worker should, so that tests can see it found: `early` acknowledges
 // before it handles, `apart` commits a handler's effect by itself.
@@ -59,6 +63,7 @@ struct request {
     std::string effects = {}; ///< the table
     std::string broken = {};
     bool until_empty = false;
+    std::vector<std::string> among = {}; ///< NAME=URL of many stores, instead of the one
 
     unsigned seed = 1; ///< of a producer
     outsider_options outside = {};
@@ -110,13 +115,17 @@ public:
             if (d.attempt() == 1)
                 wait_for_file(d.payload());
         });
-        with.handle("poison", [](const delivery_view&) { std::abort(); });
+        with.handle("poison", [](const delivery_view& d) {
+            rest(milliseconds{std::stoi(d.payload())});
+            std::abort();
+        });
         with.handle("deaf", [](const delivery_view&) { never_end(); });
         with.handle("polite", [](const delivery_view& d) {
             while (!d.stop_token().stop_requested())
                 rest(2ms);
             return retry("asked to stop");
         });
+        with.handle("watchful", &watch_own_time, {.timeout = 300ms});
         with.handle("hang",
                     [](const delivery_view& d) {
                         if (d.attempt() == 1)
@@ -147,6 +156,10 @@ private:
     {
         with.handle("effect",
                     [this](transactional_delivery<>& d) { write(d.tx(), to_string(d.id())); });
+        with.handle("holding", [this](transactional_delivery<>& d) {
+            write(d.tx(), to_string(d.id()));
+            rest(milliseconds{std::stoi(d.payload())});
+        });
         with.handle("inside", [this](transactional_delivery<>& d) {
             write(d.tx(), to_string(d.id()));
             linger(d);
@@ -165,6 +178,18 @@ private:
             write_apart(d);
             linger(d);
         });
+    }
+
+    static void watch_own_time(const delivery_view& d)
+    {
+        if (d.attempt() > 1)
+            return;
+        while (!d.stop_token().stop_requested())
+            rest(2ms);
+        std::ofstream(d.payload() + ".asked").put('\n');
+        while (!d.is_lost())
+            rest(2ms);
+        std::ofstream(d.payload() + ".lost").put('\n');
     }
 
     void write(transaction& tx, const std::string& of)
@@ -190,8 +215,18 @@ private:
 environment talkative()
 {
     auto world = environment::system();
-    world.log = &say;
+    world.log = log_sink(&say, log_level::info);
     return world;
+}
+
+store_provider named_stores(const std::vector<std::string>& list, const environment& world)
+{
+    std::vector<named_store> result;
+    for (const auto& each : list) {
+        const auto split = each.find('=');
+        result.push_back({.name = each.substr(0, split), .url = each.substr(split + 1)});
+    }
+    return stores(std::move(result), {.open = {.environment = world}});
 }
 
 int work(const request& what)
@@ -216,7 +251,8 @@ int work(const request& what)
     options.around.push_back(story.around());
     if (early)
         options.around.push_back(all.acknowledging_early());
-    worker mine(where, options);
+    auto mine = what.among.empty() ? worker(where, options)
+                                   : worker(named_stores(what.among, world), options);
     all.register_at(mine);
     const auto report = mine.run(stop, {.until_empty = what.until_empty});
     std::fprintf(stderr, "%s: %zu done, %zu left running\n", what.name.c_str(), report.done,
@@ -305,6 +341,7 @@ void describe(CLI::App& app, request& what)
     worker.add_option("--effects", what.effects);
     worker.add_option("--broken", what.broken)->check(CLI::IsMember({"early", "apart"}));
     worker.add_flag("--until-empty", what.until_empty);
+    worker.add_option("--among", what.among);
     auto& producer = *app.add_subcommand("produce", "a producer");
     common(producer);
     producer.add_option("--seed", what.seed);

@@ -54,6 +54,26 @@ TEST_F(direct_publishing, in_a_scope_it_is_the_scopes_with_its_next_number)
     EXPECT_EQ(got.at("posthorn-causation-id"), "message 1");
 }
 
+// Proves: COR-01, COR-04, I22
+TEST_F(direct_publishing, what_is_refused_uses_up_no_number)
+{
+    const auto scope = correlation_scope::begin("order-7");
+    listening = bus->subscribe("orders",
+                               [this](const transport_message& what) { arrived.push_back(what); });
+    const auto number = [](const transport_message& of) {
+        return of.headers.at("posthorn-corr-seq");
+    };
+    EXPECT_THROW((void)publisher.publish(message{"", ""}), error);
+    EXPECT_EQ(publisher.publish(message{"elsewhere", ""}).verdict, publish_answer::kind::refused);
+    EXPECT_EQ(correlation_scope::current()->sequence(), 0);
+    const std::vector<direct_message> several{
+        {{"orders", ""}}, {{"elsewhere", ""}}, {{"orders", ""}}, {{"elsewhere", ""}}};
+    EXPECT_TRUE(publisher.publish(several).at(2).accepted());
+    EXPECT_EQ(number(arrived.at(0)), "1");
+    EXPECT_EQ(number(arrived.at(1)), "3") << "a gap before others cannot be closed";
+    EXPECT_EQ(sent().at("posthorn-corr-seq"), "4");
+}
+
 // Proves: COR-04, TRN-05
 TEST_F(direct_publishing, what_is_given_wins)
 {

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 TEST(outcomes_of_answers, only_what_can_never_be_taken_is_dead)
 {
     for (const auto why :
-         {refusal::unroutable, refusal::too_large, refusal::malformed, refusal::denied}) {
+         {refusal::gone, refusal::too_large, refusal::malformed, refusal::denied}) {
         const auto said = outcome_of(publish_answer::no(why, "because"), 1s);
         EXPECT_EQ(said.verdict, outcome::kind::fail);
         EXPECT_EQ(said.error, std::string(to_string(why)) + ": because");
@@ -27,6 +27,19 @@ TEST(outcomes_of_answers, what_is_declined_has_failed_and_the_retry_policy_decid
     EXPECT_EQ(said.verdict, outcome::kind::retry);
     EXPECT_EQ(said.error, "declined: because");
     EXPECT_FALSE(said.delay);
+}
+
+// Proves: TRN-02
+TEST(outcomes_of_answers, what_no_queue_would_get_has_failed_unless_it_is_to_be_dead)
+{
+    const auto answer = publish_answer::no(refusal::unroutable, "no queue");
+    const auto said = outcome_of(answer, 1s);
+    EXPECT_EQ(said.verdict, outcome::kind::retry);
+    EXPECT_EQ(said.error, "unroutable: no queue");
+    EXPECT_FALSE(said.delay);
+    const auto strict = outcome_of(answer, 1s, when_unroutable::fail);
+    EXPECT_EQ(strict.verdict, outcome::kind::fail);
+    EXPECT_EQ(strict.error, "unroutable: no queue");
 }
 
 // Proves: TRN-02

@@ -142,7 +142,7 @@ TEST_P(transports, messages_of_a_key_arrive_in_their_order)
 }
 
 // Proves: TRN-01, F7
-TEST_P(transports, a_message_that_nobody_would_get_is_refused_for_good_and_its_neighbours_go)
+TEST_P(transports, a_message_that_nobody_would_get_is_refused_and_its_neighbours_go)
 {
     if (!way().capabilities().reports_unroutable)
         GTEST_SKIP() << "this transport cannot know whether anybody gets a message";
@@ -151,8 +151,9 @@ TEST_P(transports, a_message_that_nobody_would_get_is_refused_for_good_and_its_n
     const auto answers = way().publish(some);
     EXPECT_THAT(verdicts(answers),
                 ::testing::ElementsAre(kind::accepted, kind::refused, kind::accepted));
-    EXPECT_EQ(answers.at(1).why, refusal::unroutable);
-    EXPECT_TRUE(is_permanent(answers.at(1).why));
+    // A queue may be made a moment later; of a URL the other side says that it is gone for good.
+    EXPECT_THAT(answers.at(1).why, ::testing::AnyOf(refusal::unroutable, refusal::gone));
+    EXPECT_EQ(is_permanent(answers.at(1).why), answers.at(1).why == refusal::gone);
     EXPECT_THAT(answers.at(1).detail, HasSubstr("nowhere"));
     EXPECT_THAT(answers.at(1).detail, Not(HasSubstr("secret")));
     EXPECT_EQ(behind().arrived(2).size(), 2U);

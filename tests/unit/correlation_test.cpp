@@ -29,6 +29,26 @@ std::string ambient_id()
     return now ? now->id() : "nothing";
 }
 
+// Proves: COR-01, I22
+TEST(correlation_scopes, only_the_number_that_was_given_out_last_goes_back)
+{
+    const auto of = std::make_shared<correlation>(correlation_start{.id = "order-7"});
+    core::drawn_numbers numbers(of);
+    EXPECT_EQ(numbers.draw(), "1");
+    EXPECT_EQ(numbers.draw(), "2");
+    EXPECT_EQ(numbers.draw(), "3");
+    numbers.give_back_last();
+    EXPECT_EQ(of->sequence(), 2);
+    numbers.give_back();
+    EXPECT_EQ(of->sequence(), 0);
+    EXPECT_TRUE(numbers.empty());
+    EXPECT_EQ(numbers.draw(), "1");
+    EXPECT_EQ(of->increment_sequence(), 2);
+    numbers.give_back();
+    EXPECT_EQ(of->sequence(), 2) << "a later one is out: the first stays a gap";
+    EXPECT_EQ(of->increment_sequence(), 3);
+}
+
 // Proves: COR-01
 TEST(correlation_scopes, nothing_is_ambient_unless_a_scope_is_open)
 {
@@ -281,6 +301,7 @@ TEST_F(lineages, without_a_scope_a_message_begins_a_correlation_of_its_own)
     ASSERT_TRUE(from.id);
     EXPECT_EQ(from.correlation_id, to_string(*from.id));
     EXPECT_EQ(from.sequence, "0");
+    EXPECT_FALSE(from.numbered);
     EXPECT_EQ(from.causation_id, "");
     const auto id = *message_id::parse("01890a5d-ac96-774b-bcce-b302099a8057");
     EXPECT_EQ(resolve({.id = id}).correlation_id, to_string(id));
@@ -293,9 +314,10 @@ TEST_F(lineages, in_a_scope_a_message_takes_its_id_its_next_number_and_its_cause
     const auto first = resolve();
     EXPECT_FALSE(first.id); // the store makes one, which costs least
     EXPECT_EQ(first.correlation_id, "order-7");
-    EXPECT_EQ(first.sequence, "1");
+    EXPECT_EQ(first.sequence, "") << "it gets a number when nothing else can refuse it";
+    EXPECT_TRUE(first.numbered);
     EXPECT_EQ(first.causation_id, "message 1");
-    EXPECT_EQ(resolve().sequence, "2");
+    EXPECT_EQ(correlation_scope::current()->sequence(), 0);
     EXPECT_TRUE(resolve({}, {}, core::id_maker::publisher).id);
 }
 
@@ -326,7 +348,8 @@ TEST_F(lineages, a_number_without_its_correlation_means_nothing)
     const headers copied{{"posthorn-corr-seq", "9"}};
     EXPECT_EQ(resolve({}, copied).sequence, "0");
     const auto scope = correlation_scope::begin("order-7");
-    EXPECT_EQ(resolve({}, copied).sequence, "1");
+    EXPECT_EQ(resolve({}, copied).sequence, "");
+    EXPECT_TRUE(resolve({}, copied).numbered);
     EXPECT_EQ(sent, headers{});
 }
 

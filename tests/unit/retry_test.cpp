@@ -14,22 +14,39 @@ constexpr double almost_one = 1.0 - 0x1.0p-53;
 constexpr int starts_max = std::numeric_limits<int>::max();
 
 // Proves: OUT-11
-TEST(retry_policy, exponential_waits_double_from_two_seconds_up_to_a_minute)
+TEST(retry_policy, exponential_waits_double_from_two_seconds_up_to_six_hours)
 {
     const retry_policy policy = exponential_retry{.jitter = 0};
-    const duration expected[] = {2s, 4s, 8s, 16s, 32s, 60s, 60s, 60s, 60s};
-    for (int starts = 1; starts <= 9; ++starts)
-        EXPECT_EQ(wait_after(policy, starts, 0.7), expected[starts - 1]) << starts;
+    auto expected = duration{2s};
+    for (int starts = 1; starts <= 24; ++starts) {
+        EXPECT_EQ(wait_after(policy, starts, 0.7), expected) << starts;
+        expected = std::min<duration>(expected * 2, 6h);
+    }
+    EXPECT_EQ(expected, 6h);
 }
 
 // Proves: OUT-11
-TEST(retry_policy, exponential_gives_up_after_ten_starts)
+TEST(retry_policy, exponential_goes_on_for_more_than_a_day_whatever_chance_says)
 {
     const retry_policy policy = exponential_retry{};
-    EXPECT_TRUE(may_start_again(policy, 9));
-    EXPECT_FALSE(may_start_again(policy, 10));
-    EXPECT_FALSE(may_start_again(policy, 11));
-    EXPECT_EQ(wait_after(policy, 10, 0.5), std::nullopt);
+    duration longest{};
+    duration shortest{};
+    for (int starts = 1; may_start_again(policy, starts); ++starts) {
+        longest += *wait_after(policy, starts, 0.0);
+        shortest += *wait_after(policy, starts, almost_one);
+    }
+    EXPECT_GT(shortest, 34h);
+    EXPECT_LT(longest, 70h);
+}
+
+// Proves: OUT-11
+TEST(retry_policy, exponential_gives_up_after_twenty_five_starts)
+{
+    const retry_policy policy = exponential_retry{};
+    EXPECT_TRUE(may_start_again(policy, 24));
+    EXPECT_FALSE(may_start_again(policy, 25));
+    EXPECT_FALSE(may_start_again(policy, 26));
+    EXPECT_EQ(wait_after(policy, 25, 0.5), std::nullopt);
     EXPECT_FALSE(may_start_again(exponential_retry{.attempts_max = 1}, 1));
 }
 
@@ -97,6 +114,24 @@ TEST(retry_policy, a_topic_may_have_its_own_policy)
     EXPECT_FALSE(may_start_again(rules.of("order"), 2));
     EXPECT_FALSE(may_start_again(rules.of("Order.placed"), 2));
     EXPECT_TRUE(may_start_again(rules.of("order.placed"), 2));
+}
+
+// Proves: OUT-11
+TEST(retry_policy, a_beginning_of_topics_may_have_its_own_policy)
+{
+    const auto starts = [](int most) { return exponential_retry{.attempts_max = most}; };
+    const retry_rules rules{.fallback = starts(1),
+                            .by_topic = {{"order.placed", starts(4)},
+                                         {"order.*", starts(2)},
+                                         {"order.pl*", starts(3)},
+                                         {"*", starts(9)}}};
+    const auto most_of = [&](std::string_view topic) {
+        return std::get<exponential_retry>(rules.of(topic)).attempts_max;
+    };
+    EXPECT_EQ(most_of("order.placed"), 4) << "its own comes first";
+    EXPECT_EQ(most_of("order.plain"), 3) << "then the longest beginning";
+    EXPECT_EQ(most_of("order."), 2);
+    EXPECT_EQ(most_of("order"), 9);
 }
 
 TEST(retry_policy, huge_numbers_saturate_instead_of_overflowing)

@@ -18,7 +18,7 @@ decision decided(const outcome& said, int starts_before, bool started,
                  std::string_view topic = "order", dead_key on_dead = dead_key::blocks)
 {
     return decide(said, {.topic = topic, .starts_before = starts_before, .started = started},
-                  three_starts, on_dead, 0.5);
+                  three_starts.of(topic), on_dead, 0.5);
 }
 
 TEST(settlement, done_is_done_whatever_happened_before)
@@ -142,16 +142,16 @@ TEST(settlement, errors_are_cut_at_two_thousand_bytes_and_never_inside_a_charact
 TEST(settlement, an_absent_worker_costs_an_attempt_only_where_a_handler_had_started)
 {
     const auto started = decide_for_absent({.topic = "order", .starts_before = 0, .started = true},
-                                           three_starts, dead_key::blocks, 0);
+                                           three_starts.of("order"), dead_key::blocks, 0);
     EXPECT_EQ(started.become, settled_as::retrying);
     EXPECT_NE(started.error.find("lease ran out"), std::string::npos);
 
     const auto last = decide_for_absent({.topic = "order", .starts_before = 2, .started = true},
-                                        three_starts, dead_key::blocks, 0);
+                                        three_starts.of("order"), dead_key::blocks, 0);
     EXPECT_EQ(last.become, settled_as::dead);
 
     const auto waiting = decide_for_absent({.topic = "order", .starts_before = 2, .started = false},
-                                           three_starts, dead_key::blocks, 0);
+                                           three_starts.of("order"), dead_key::blocks, 0);
     EXPECT_EQ(waiting.become, settled_as::released);
 }
 

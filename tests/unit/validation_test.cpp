@@ -203,6 +203,26 @@ TEST(validation, a_dedup_window_is_positive)
 }
 
 // Proves: OUT-02
+// Proves: INB-01
+TEST(validation, a_topic_of_messages_from_outside_is_for_the_inbox_alone)
+{
+    const message forged{.topic = "inbox:payments.paid", .payload = {}};
+    const auto verdict = [&](enqueued_by whom) {
+        try {
+            check_message(forged, {}, {}, limits{}, whom);
+            return std::string();
+        } catch (const error& refused) {
+            EXPECT_EQ(refused.code(), error_code::invalid_argument);
+            return std::string(refused.what());
+        }
+    };
+    EXPECT_THAT(verdict(enqueued_by::application),
+                AllOf(HasSubstr("'inbox:payments.paid'"), HasSubstr("reserved")));
+    EXPECT_EQ(verdict(enqueued_by::inbox), "");
+    check_message({.topic = "Inbox:payments", .payload = {}}, {}, limits{});
+    check_message({.topic = "inbox", .payload = {}}, {}, limits{});
+}
+
 TEST(validation, headers_are_named_unreserved_and_without_control_characters)
 {
     EXPECT_EQ(verdict_on({.headers = {{"name", ""}, {"ü", "€ and more"}}}), "allowed");

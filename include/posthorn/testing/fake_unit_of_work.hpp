@@ -15,6 +15,8 @@ namespace posthorn::testing {
 /// events from their entities, and runs the actions.
 class fake_unit_of_work : public unit_of_work {
 public:
+    using unit_of_work::save_changes;
+
     void write(writer /*what*/) override { ++writers; }
     void track(domain_events& of) override { tracked_.push_back(&of); }
     void on_commit(std::function<void()> action) override { actions_.push_back(std::move(action)); }
@@ -48,6 +50,8 @@ private:
 /// Does nothing, and says that one row was written.
 class stub_unit_of_work : public unit_of_work {
 public:
+    using unit_of_work::save_changes;
+
     void write(writer /*what*/) override {}
     void track(domain_events& /*of*/) override {}
     void on_commit(std::function<void()> /*action*/) override {}

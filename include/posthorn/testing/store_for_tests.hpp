@@ -34,7 +34,7 @@ public:
 
     [[nodiscard]] manual_clock& clock() const noexcept { return *clock_; }
 
-    /// The lines that were logged so far.
+    /// The warnings and errors that were logged so far.
     [[nodiscard]] std::vector<std::string> log() const;
 
 private:

@@ -226,8 +226,7 @@ public:
     child_end wait()
     {
         const std::stop_callback on_stop(request_.stop, [this] {
-            const std::uint64_t one = 1;
-            static_cast<void>(::write(wake_.get(), &one, sizeof one));
+            (void)::eventfd_write(wake_.get(), 1); // full: it is awake already
         });
         while (!is_over())
             step();

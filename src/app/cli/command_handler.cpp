@@ -35,7 +35,8 @@ constexpr duration patience_usual = 5s;
 constexpr duration patience_in_hurry = 400ms;
 
 // A machine that has no room for a process has some soon.
-constexpr duration pause_without_room = 1s;
+constexpr duration patience_for_room = 5s;
+constexpr duration pause_for_room_min = 20ms;
 
 // Whatever is inherited under one of our names belongs to a worker around this one.
 bool is_ours(std::string_view variable)
@@ -124,23 +125,46 @@ std::string in_words(const child_end& end)
     return words.append(said);
 }
 
+monotonic_time monotonic_now()
+{
+    return std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
+}
+
 bool is_out_of_time(const delivery_view& view)
 {
-    const auto now = std::chrono::time_point_cast<duration>(std::chrono::steady_clock::now());
-    return view.deadline() && now >= *view.deadline();
+    return view.deadline() && monotonic_now() >= *view.deadline();
+}
+
+bool has_no_room(const child_end& end)
+{
+    return end.start_error == EAGAIN || end.start_error == ENOMEM || end.start_error == EMFILE ||
+           end.start_error == ENFILE;
+}
+
+duration tell_shortage(const command_rules& how, int start_error)
+{
+    const auto met = how.shortage->met(monotonic_now());
+    if (met.begins && how.on_shortage)
+        how.on_shortage(
+            fmt::format("no room for another process ({}): messages wait until there is",
+                        std::generic_category().message(start_error)));
+    return met.pause;
+}
+
+void tell_end_of_shortage(const command_rules& how)
+{
+    const auto refused = how.shortage->over(monotonic_now());
+    if (refused && how.on_shortage)
+        how.on_shortage(
+            fmt::format("there is room for processes again; refused meanwhile: {}", *refused));
 }
 
 outcome outcome_of(const child_end& end, const delivery_view& view,
                    const std::optional<duration>& timeout, const std::string& program)
 {
-    if (end.start_error != 0) {
-        const bool no_room = end.start_error == EAGAIN || end.start_error == ENOMEM ||
-                             end.start_error == EMFILE || end.start_error == ENFILE;
-        if (no_room)
-            return postpone(pause_without_room);
+    if (end.start_error != 0)
         return retry(fmt::format("cannot start '{}': {}", program,
                                  std::generic_category().message(end.start_error)));
-    }
     if (end.exit_code == 0)
         return done();
     if (end.exit_code == exit_for_good)
@@ -165,18 +189,31 @@ command_end handle_by_command(const command& what, const delivery_view& view,
         return how.stop.drain.stop_requested() ? std::min(patience_usual, how.grace / 8)
                                                : patience_usual;
     };
-    const auto end = run_child({.what = what,
-                                .input = view.payload(),
-                                .environment = environment_for(view),
-                                .on_output = how.on_output,
-                                .on_error_output = how.on_error_output,
-                                .filter = how.filter,
-                                .stop = view.stop_token(),
-                                .patience = patience});
+    const auto run = [&] {
+        return run_child({.what = what,
+                          .input = view.payload(),
+                          .environment = environment_for(view),
+                          .on_output = how.on_output,
+                          .on_error_output = how.on_error_output,
+                          .filter = how.filter,
+                          .stop = view.stop_token(),
+                          .patience = patience});
+    };
+    auto end = run();
+    // A message that waits here keeps its place, so that no more are claimed than can be handled.
+    const auto give_up_at = monotonic_now() + patience_for_room;
+    for (auto pause = pause_for_room_min; has_no_room(end);
+         pause = std::min<duration>(2 * pause, 1s)) {
+        const auto come_back = tell_shortage(how, end.start_error);
+        if (view.stop_token().stop_requested() || monotonic_now() >= give_up_at)
+            return {.said = postpone(come_back)};
+        how.shortage->wait(pause, view.stop_token());
+        end = run();
+    }
+    tell_end_of_shortage(how);
     command_end result{.said = outcome_of(end, view, how.timeout, what.words.front())};
     if (result.said.verdict == outcome::kind::postpone)
-        result.put_off_because =
-            end.start_error != 0 ? "no room for another process" : "the worker had to go";
+        result.put_off_because = "the worker had to go";
     return result;
 }
 

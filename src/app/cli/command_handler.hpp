@@ -3,12 +3,14 @@
 #pragma once
 
 #include "app/cli/child_process.hpp"
+#include "app/cli/process_shortage.hpp"
 #include <posthorn/delivery.hpp>
 #include <posthorn/handler.hpp>
 #include <posthorn/stop.hpp>
 #include <posthorn/time.hpp>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,11 +27,16 @@ struct command_rules {
     std::function<void(std::string_view)> on_error_output = {};
 
     output_filter filter = {}; ///< of both, and of the error that becomes the message's
+
+    /// Of all commands that share the machine, and how its beginning and end are told.
+    std::shared_ptr<process_shortage> shortage = std::make_shared<process_shortage>();
+    std::function<void(std::string_view)> on_shortage = {};
 };
 
 struct command_end {
     outcome said;
-    std::string put_off_because = {}; ///< of a message that was postponed
+    /// Of a message that was postponed for a reason that has not been told already.
+    std::string put_off_because = {};
 };
 
 /// Runs a command for a message, to its end. Threads: safe to call from several.

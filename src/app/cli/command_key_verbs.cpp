@@ -158,7 +158,7 @@ exit_status show_command_key(const command_key_request& what, output& to)
     }
     print_key(*found, where.environment().clock->now(), to);
     if (shown)
-        to.line("\n" + result);
+        to.line("\n" + printable_lines(result));
     return exit_status::success;
 }
 

@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace posthorn::cli {
@@ -63,6 +65,15 @@ exit_status carry_out(const verb_tree::call& call, output& to)
         to.error(to_string(failure.code()), failure.what());
         return failure.code() == error_code::invalid_argument ? exit_status::usage
                                                               : exit_status::failure;
+    } catch (const std::system_error& failure) {
+        const bool no_thread = failure.code() == std::errc::resource_unavailable_try_again;
+        to.error(to_string(no_thread ? error_code::unavailable : error_code::internal),
+                 no_thread
+                     ? "the system has no room for another thread: raise the limits of memory "
+                       "and processes (ulimit -v, ulimit -u)"
+                     : failure.what());
+    } catch (const std::bad_alloc&) {
+        throw; // there may not even be room for words
     } catch (const std::exception& failure) {
         to.error(to_string(error_code::internal), failure.what());
     }

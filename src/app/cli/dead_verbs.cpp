@@ -2,6 +2,7 @@
 // blocked ordering keys free.
 #include "app/cli/progress.hpp"
 #include "app/cli/record_view.hpp"
+#include "app/cli/state_words.hpp"
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
@@ -38,8 +39,8 @@ message_record find_dead(store& where, message_id id)
     if (!found)
         throw error(error_code::not_found, fmt::format("there is no message {}", to_string(id)));
     if (found->state != message_state::dead)
-        throw error(error_code::not_found, fmt::format("message {} is not dead, but {}",
-                                                       to_string(id), to_string(found->state)));
+        throw error(error_code::not_found,
+                    fmt::format("message {} is not dead, but {}", to_string(id), word_of(*found)));
     return *std::move(found);
 }
 

@@ -172,10 +172,12 @@ std::string status_of(shop& of, const worker& handling)
     for (const auto& [topic, row] : of.score.rows())
         text += fmt::format("{:<20}{:>10}{:>8}{:>14}{:>6}\n", topic, row.enqueued, row.done,
                             row.retried, row.dead);
-    return text + fmt::format("ready {}  due later {}  waiting {}  claimed {}  running {}   Ctrl-C "
-                              "ends the demo",
-                              counts.ready, counts.delayed, counts.waiting, counts.claimed,
-                              handling.status().running);
+    return text +
+           fmt::format(
+               "ready {}  delayed {}  retrying {}  waiting {}  claimed {}  running {}   Ctrl-C "
+               "ends the demo",
+               counts.ready, delayed_only(counts), counts.retrying, counts.waiting, counts.claimed,
+               handling.status().running);
 }
 
 void watch(shop& of, const worker& handling, const demo_request& what, const std::stop_token& over)
@@ -262,14 +264,16 @@ exit_status demo(const demo_request& what, output& to)
     const auto url = what.url.empty() ? new_store() : what.url;
     posthorn::migrate(url);
     console screen(to);
-    shop of{.where = open(url), .screen = screen};
+    shop of{.where = open(url, {.environment = environment::system(std::nullopt)}),
+            .screen = screen}; // which tells everything there is to tell
     screen.log(fmt::format("the store is {}", url));
     worker handling(of.where,
                     {.name = "demo",
                      .concurrency = 4,
                      .grace = 2s,
                      .outbox = {.retries = {.fallback = exponential_retry{.first = 500ms}}},
-                     .on = of.told()});
+                     .on = of.told(),
+                     .log_activity = false});
     of.take(handling);
     {
         scene both;

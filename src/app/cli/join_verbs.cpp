@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace posthorn::cli {
@@ -74,18 +75,30 @@ void print_one(store& where, const join_record& what, output& to)
 void print_members(store& where, const join_record& what, std::size_t limit, output& to)
 {
     const auto members = list_join_members(where, what.id, 0, limit);
-    if (members.empty())
+    const auto elsewhere =
+        list_remote_members(where, what.id, {}, limit - std::min(limit, members.size()));
+    if (members.empty() && elsewhere.empty())
         return;
-    table rows({{"MEMBER"}, {"STATE"}});
+    const auto state_of = [](member_state state) {
+        return cell{std::string(to_string(state)),
+                    state == member_state::failed ? tint::red : tint::none};
+    };
+    std::vector<column> columns{{"MEMBER"}, {"STATE"}};
+    if (!elsewhere.empty())
+        columns.push_back({"STORE"});
+    table rows(columns);
     for (const auto& each : members)
+        elsewhere.empty() ? rows.add({{to_string(each.id)}, state_of(each.state)})
+                          : rows.add({{to_string(each.id)}, state_of(each.state), {""}});
+    for (const auto& each : elsewhere)
         rows.add({{to_string(each.id)},
-                  {std::string(to_string(each.state)),
-                   each.state == member_state::failed ? tint::red : tint::none}});
+                  state_of(each.state),
+                  {each.store.empty() ? "(another one)" : each.store}});
     to.line("");
     rows.print(to);
-    if (std::cmp_less(members.size(), what.attached))
-        to.note(fmt::format("{} more: --members N shows them",
-                            what.attached - static_cast<std::int64_t>(members.size())));
+    const auto shown = static_cast<std::int64_t>(members.size() + elsewhere.size());
+    if (shown < what.attached)
+        to.note(fmt::format("{} more: --members N shows them", what.attached - shown));
 }
 
 ordered_json members_as_json(store& where, const join_record& what, std::size_t limit)
@@ -98,6 +111,17 @@ ordered_json members_as_json(store& where, const join_record& what, std::size_t 
                         {"attached_at", iso_time(each.attached_at)},
                         {"settled_at", each.settled_at ? ordered_json(iso_time(*each.settled_at))
                                                        : ordered_json()}});
+    return list;
+}
+
+ordered_json remote_members_as_json(store& where, const join_record& what, std::size_t limit)
+{
+    auto list = ordered_json::array();
+    for (const auto& each : list_remote_members(where, what.id, {}, limit))
+        list.push_back({{"id", to_string(each.id)},
+                        {"store", each.store.empty() ? ordered_json() : ordered_json(each.store)},
+                        {"state", to_string(each.state)},
+                        {"reported", to_string(each.reported)}});
     return list;
 }
 
@@ -136,6 +160,7 @@ exit_status show_join(const join_request& what, output& to)
         document["on_fail"] = found.on_fail ? ordered_json(found.on_fail->topic) : ordered_json();
         document["metadata_bytes"] = found.metadata.size();
         document["members"] = members_as_json(where, found, what.members);
+        document["remote_members"] = remote_members_as_json(where, found, what.members);
         to.document(document);
         return exit_status::success;
     }

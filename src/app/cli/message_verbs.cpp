@@ -143,7 +143,10 @@ exit_status enqueue(const enqueue_request& what, output& to)
 exit_status messages(const list_request& what, output& to)
 {
     auto where = open(what.url);
-    print_page(where, what.filter, list_view::all, to);
+    auto filter = what.filter;
+    if (what.state)
+        what.state->narrow(filter);
+    print_page(where, filter, list_view::all, to);
     return exit_status::success;
 }
 

@@ -1,15 +1,19 @@
 // Options and help in our words. Included by the verb tree alone: CLI11 compiles slowly.
 #pragma once
 
+#include "app/failure_settings.hpp"
 #include "store/contract/url.hpp"
 #include <posthorn/error.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace posthorn::cli {
 
@@ -79,6 +83,39 @@ inline CLI::Option* add_duration(CLI::App& verb, const std::string& name, auto& 
                                  const std::string& help)
 {
     return add_parsed(verb, name, target, &contract::parse_duration, help)->type_name("TIME");
+}
+
+// What becomes of failed messages. Whether they can stand together is checked by the verb, which
+// has all of them.
+inline void add_failures(CLI::App& verb, failure_settings& into)
+{
+    const auto at_least_1ms = [](const std::string& text) {
+        const auto length = contract::parse_duration(text);
+        if (length < std::chrono::milliseconds{1})
+            throw error(error_code::invalid_argument, "should be at least 1ms");
+        return length;
+    };
+    add_parsed(verb, "--retry", into.rule, &read_retry_rule,
+               "exponential (default), or persistent: no end of tries")
+        ->type_name("RULE");
+    verb.add_option("--attempts", into.attempts,
+                    "starts before a message is dead (default 25); persistent: before waits are "
+                    "all alike (default 10)")
+        ->check(CLI::Range(1, 1'000'000).description(""))
+        ->type_name("N");
+    const auto add_wait = [&](const char* name, std::optional<duration>& wait, const char* help) {
+        add_parsed(verb, name, wait, at_least_1ms, help)->type_name("TIME");
+    };
+    add_wait("--backoff", into.first,
+             "wait so long after the first failure, then longer (default 2s)");
+    add_wait("--backoff-max", into.cap, "the longest wait of exponential (default 6h)");
+    add_wait("--then-every", into.then_every, "the last wait of persistent (default 1d)");
+    add_parsed(verb, "--jitter", into.jitter, &read_jitter,
+               "the share of each wait left to chance, from 0 to 1 (default 0.5; persistent: 0.1)")
+        ->type_name("SHARE");
+    add_parsed(verb, "--on-dead", into.on_dead, &read_dead_key,
+               "a dead message blocks its ordering key (default), or skips")
+        ->type_name("blocks|skips");
 }
 
 // A filter that is empty would select everything, and most likely a shell variable was not set.

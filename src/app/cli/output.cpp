@@ -1,6 +1,7 @@
 // Streams and colours. Colours and bars are for eyes: a file or a pipe gets plain text.
 #include "app/cli/output.hpp"
 
+#include "app/cli/text.hpp"
 #include "store/contract/url.hpp"
 
 #include <fmt/format.h>
@@ -40,12 +41,6 @@ std::string_view code_of(tint colour) noexcept
     return "";
 }
 
-// Text from a store may hold anything; JSON holds UTF-8 only.
-std::string dumped(const ordered_json& value, int indent)
-{
-    return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
 // What cannot be said on standard error cannot be said anywhere.
 void complain(std::string_view text)
 {
@@ -82,7 +77,7 @@ void output::line(std::string_view text)
 
 void output::document(const ordered_json& value)
 {
-    write(dumped(value, terminal_ ? 2 : -1));
+    line(json_text(value, terminal_ ? 2 : -1));
 }
 
 void output::answer(const ordered_json& value, std::string_view text)
@@ -96,7 +91,7 @@ void output::answer(const ordered_json& value, std::string_view text)
 void output::note(std::string_view text) const
 {
     if (!json())
-        complain(fmt::format("{}\n", text));
+        complain(printable_lines(text) + "\n");
 }
 
 // A message may quote anything that was typed: URLs with passwords, and control characters.
@@ -104,9 +99,9 @@ void output::error(std::string_view code, std::string_view quoting) const
 {
     const auto message = contract::without_passwords(quoting);
     if (json())
-        complain(dumped({{"error", {{"code", code}, {"message", message}}}}, -1));
+        complain(json_text({{"error", {{"code", code}, {"message", message}}}}) + "\n");
     else
-        complain(fmt::format("posthorn: {}\n", message));
+        complain(fmt::format("posthorn: {}\n", printable(message)));
 }
 
 bool output::finish()

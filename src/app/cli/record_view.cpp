@@ -1,12 +1,15 @@
 // How messages look. One function decides each form, so that lists and single messages agree.
 #include "app/cli/record_view.hpp"
 
+#include "app/cli/state_words.hpp"
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
+#include <posthorn/unit_of_work.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <utility>
 
 namespace posthorn::cli {
@@ -24,15 +27,38 @@ ordered_json text_or_null(const std::string& text)
     return text.empty() ? ordered_json() : ordered_json(text);
 }
 
+ordered_json why_parked(const message_record& what)
+{
+    return what.state == message_state::parked && what.parked_for
+               ? ordered_json(to_string(*what.parked_for))
+               : ordered_json();
+}
+
+// Of a domain event that a unit of work has stored. Anything else under that name is no time.
+std::optional<timestamp> occurred_at(const message_record& what)
+{
+    const auto found = what.headers.find(std::string(occurred_at_header));
+    if (found == what.headers.end())
+        return std::nullopt;
+    std::int64_t count = 0;
+    const auto& text = found->second;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
+    constexpr std::int64_t count_max = 253'402'300'800'000'000; // the year 10000
+    if (failure != std::errc{} || end != text.data() + text.size() || count < 0 ||
+        count >= count_max)
+        return std::nullopt;
+    return timestamp{timestamp::duration{count}};
+}
+
 ordered_json as_json(const message_record& what)
 {
     return {{"id", to_string(what.id)},
             {"position", what.position},
-            {"state", to_string(what.state)},
+            {"state", word_of(what)},
             {"started", what.started},
             {"blocks_key", what.blocks_key},
-            {"parked_for",
-             text_or_null(what.parked_for ? std::string(to_string(*what.parked_for)) : "")},
+            {"at_limit", what.parked_for == park_reason::at_limit},
+            {"parked_for", why_parked(what)},
             {"topic", what.topic},
             {"key", text_or_null(what.ordering_key)},
             {"priority", what.priority},
@@ -40,6 +66,7 @@ ordered_json as_json(const message_record& what)
             {"headers", what.headers},
             {"correlation", text_or_null(what.correlation_id)},
             {"causation", text_or_null(what.causation_id)},
+            {"occurred_at", time_or_null(occurred_at(what))},
             {"created_at", iso_time(what.created_at)},
             {"due_at", iso_time(what.due_at)},
             {"expires_at", time_or_null(what.expires_at)},
@@ -67,14 +94,14 @@ std::string_view reason_in_words(park_reason reason) noexcept
     switch (reason) {
     case park_reason::no_handler: return "no worker has a handler for its topic";
     case park_reason::paused: return "its topic was paused";
-    case park_reason::at_limit: return "as many of its topic as may were running";
+    case park_reason::at_limit: return "waits for a limit of its handler";
     }
     return "";
 }
 
 std::string state_in_words(const message_record& what)
 {
-    std::string words{to_string(what.state)};
+    std::string words{word_of(what)};
     if (what.state == message_state::claimed)
         words += what.started ? ", started" : ", not started yet";
     if (what.parked_for)
@@ -95,6 +122,7 @@ void add_times(fact_sheet& facts, const message_record& what, timestamp now)
         if (when)
             facts.add(name, fmt::format("{} ({})", iso_time(*when), relative(*when, now)));
     };
+    add("occurred", occurred_at(what));
     add("created", what.created_at);
     add("due", what.due_at);
     add("expires", what.expires_at);
@@ -151,7 +179,7 @@ table all_messages(const std::vector<message_record>& page, timestamp now)
     for (const auto& each : page)
         result.add({{fmt::format("{}", each.position)},
                     {to_string(each.id)},
-                    {std::string(to_string(each.state)), tint_of(each.state)},
+                    {std::string(word_of(each)), tint_of(each.state)},
                     {each.topic},
                     {each.ordering_key},
                     {number_unless_zero(each.priority)},
@@ -239,7 +267,8 @@ void print_record(const message_record& what, payload_view payload, timestamp no
         return to.document(record_as_json(what, payload));
     facts_of(what, now).print(to);
     if (shown)
-        to.line("\n" + (is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload)));
+        to.line("\n" + (is_plain_text(what.payload) ? printable_lines(what.payload)
+                                                    : hexadecimal(what.payload)));
 }
 
 void print_page(store& where, message_filter filter, list_view view, output& to)

@@ -26,6 +26,8 @@ struct relay_request {
     std::string destination;
     std::string key;
     route_settings settings;
+    failure_settings failures = {};
+    bool dead_if_unroutable = false;
     std::size_t in_flight = 500;
     duration grace = std::chrono::seconds{30};
     bool until_empty = false;

@@ -90,10 +90,10 @@ auto read_route(const std::string& url, const route_settings& settings, std::str
 environment world_with(const std::shared_ptr<console>& screen, const daemon::redaction& secrets)
 {
     auto world = environment::system();
-    world.log = [screen, secrets](log_level level, std::string_view line) {
-        if (level >= log_level::warning)
-            screen->log(printable(secrets.cleaned(std::string(line))));
+    const auto show = [screen, secrets](log_level, std::string_view line) {
+        screen->log(printable(secrets.cleaned(std::string(line))));
     };
+    world.log = log_sink(show, log_level::warning);
     return world;
 }
 
@@ -109,12 +109,19 @@ store_provider provider_of(const store_selection& which, const environment& worl
 
 lifecycle failures_to(const std::shared_ptr<console>& screen, const daemon::redaction& secrets)
 {
-    return {.ended = [screen, secrets](const delivery_view& which, const outcome& said, duration) {
+    const auto ended = [screen, secrets](const delivery_view& which, const outcome& said,
+                                         duration) {
         if (said.verdict == outcome::kind::fail || said.verdict == outcome::kind::retry)
             screen->log(fmt::format("failed   {} {}: {}", to_string(which.id()),
                                     printable(which.topic()),
                                     printable(secrets.cleaned(said.error))));
-    }};
+    };
+    const auto settled = [screen](const delivery_view& which, settled_as answer) {
+        if (answer == settled_as::dead)
+            screen->log(
+                fmt::format("dead     {} {}", to_string(which.id()), printable(which.topic())));
+    };
+    return {.ended = ended, .settled = settled};
 }
 
 } // namespace
@@ -145,13 +152,17 @@ exit_status relay(const relay_request& what, output& to)
     const auto [opener, secrets] =
         read_route(what.to, what.settings, "--to", &daemon::read_transport);
     const relay_options rules{.destination = std::string_view(what.destination),
-                              .key = std::string_view(what.key)};
+                              .key = std::string_view(what.key),
+                              .unroutable = what.dead_if_unroutable ? when_unroutable::fail
+                                                                    : when_unroutable::retry};
     const stop_on_signals signals;
     const auto screen = std::make_shared<console>(to);
     const auto world = world_with(screen, secrets);
-    worker relaying(
-        provider_of(what.which, world),
-        {.concurrency = what.in_flight, .grace = what.grace, .on = failures_to(screen, secrets)});
+    worker relaying(provider_of(what.which, world), {.concurrency = what.in_flight,
+                                                     .grace = what.grace,
+                                                     .outbox = outbox_for(what.failures),
+                                                     .on = failures_to(screen, secrets),
+                                                     .log_activity = false});
     const auto target = opener(world, {});
     for (const auto& each : what.patterns)
         relaying.handle(each, relay_to(target, rules));

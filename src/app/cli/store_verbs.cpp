@@ -1,4 +1,5 @@
 // Verbs that look after a store as a whole: init, migrate, doctor, stats, clean.
+#include "app/cli/state_words.hpp"
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
@@ -97,7 +98,8 @@ ordered_json as_json(const store_stats& stats, const std::vector<pause_record>& 
     if (stats.oldest_ready)
         oldest = std::chrono::duration<double>(*stats.oldest_ready).count();
     return {{"ready", stats.ready},
-            {"delayed", stats.delayed},
+            {"delayed", delayed_only(stats)},
+            {"retrying", stats.retrying},
             {"waiting", stats.waiting},
             {"parked", stats.parked},
             {"claimed", stats.claimed},
@@ -134,9 +136,10 @@ void print_stats(const store_stats& stats, output& to)
         stats.oldest_ready ? fmt::format("; the oldest has waited for {}", age(*stats.oldest_ready))
                            : std::string{};
     add("ready", stats.ready, stats.exact, "due now" + oldest, tint::green);
-    add("delayed", stats.delayed, true, "due later");
+    add("delayed", delayed_only(stats), true, "due later");
+    add("retrying", stats.retrying, true, "have failed, and are due again later");
     add("waiting", stats.waiting, true, "behind another message of their ordering key");
-    add("parked", stats.parked, true, "put aside until a worker takes their topic", tint::yellow);
+    add("parked", stats.parked, true, "no worker takes their topic, or it is paused", tint::yellow);
     add("claimed", stats.claimed, stats.exact, "held by a worker", tint::yellow);
     add("done", stats.done, stats.exact, "handled");
     add("dead", stats.dead, true, "failed for good", tint::red);

@@ -1,4 +1,5 @@
 // The verb `stores`: how each of many stores is doing.
+#include "app/cli/state_words.hpp"
 #include "app/cli/store_list.hpp"
 #include "app/cli/table.hpp"
 #include "app/cli/text.hpp"
@@ -78,7 +79,8 @@ ordered_json as_json(const look_at_store& one)
             {"backlog", one.backlog()},
             {"lag_seconds", lag},
             {"claimed", one.counts.claimed},
-            {"delayed", one.counts.delayed},
+            {"delayed", delayed_only(one.counts)},
+            {"retrying", one.counts.retrying},
             {"dead", one.counts.dead},
             {"exact", one.counts.exact},
             {"error", one.error.empty() ? ordered_json() : ordered_json(one.error)}};

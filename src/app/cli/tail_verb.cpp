@@ -2,6 +2,7 @@
 // second: the newest positions once more each time, since transactions commit in any order, and
 // older messages that may still change one by one: open ones, and dead ones, which can be redriven.
 #include "app/cli/record_view.hpp"
+#include "app/cli/state_words.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include <posthorn/messages.hpp>
@@ -19,8 +20,6 @@
 
 namespace posthorn::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr auto look_for_news_every = std::chrono::milliseconds{200};
 constexpr std::size_t page_size = 1'000;
@@ -50,6 +49,8 @@ std::string detail_of(const message_record& what, timestamp now)
 {
     switch (what.state) {
     case message_state::ready: {
+        if (what.parked_for)
+            return "waits for a limit of its handler";
         const auto due = what.due_at > now ? relative(what.due_at, now) : std::string{};
         if (what.errors == 0)
             return due.empty() ? due : "due " + due;
@@ -185,7 +186,7 @@ private:
         } else if (std::exchange(at->second.last, now_at) == now_at) {
             return;
         }
-        if (!silent_ && (!what_.state || *what_.state == what.state))
+        if (!silent_ && (!what_.state || what_.state->includes(what)))
             print(what);
     }
 
@@ -193,17 +194,17 @@ private:
     {
         const auto shown = what_.with_payload ? payload_view::shown : payload_view::hidden;
         if (to_.json())
-            return to_.line(record_as_json(what, shown)
-                                .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+            return to_.line(json_text(record_as_json(what, shown)));
         const auto now = where_.environment().clock->now();
-        const auto state = fmt::format("{:<9}", to_string(what.state));
+        const auto state = fmt::format("{:<9}", word_of(what));
         to_.line(fmt::format("{}  {}  {}  {}{}  {}", iso_time(now).substr(11, 12),
                              to_.tinted(state, tint_of(what.state)), to_string(what.id),
                              printable(what.topic),
                              what.ordering_key.empty() ? "" : " " + printable(what.ordering_key),
                              detail_of(what, now)));
         if (what_.with_payload)
-            to_.line(is_plain_text(what.payload) ? what.payload : hexadecimal(what.payload));
+            to_.line(is_plain_text(what.payload) ? printable_lines(what.payload)
+                                                 : hexadecimal(what.payload));
     }
 
     [[nodiscard]] std::int64_t read_from() const

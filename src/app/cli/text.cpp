@@ -1,5 +1,6 @@
 // Words for people. Whatever came from outside (topics, keys, errors) passes `printable` on its way
-// to a terminal: an escape sequence in a topic must not be able to repaint the operator's screen.
+// to a terminal: an escape sequence in a topic must not be able to repaint the operator's screen,
+// nor a character that turns the direction of writing show another name than the one that is there.
 #include "app/cli/text.hpp"
 
 #include <fmt/format.h>
@@ -25,13 +26,45 @@ std::string as_utf8(std::string_view text)
     return json::parse(quoted).get<std::string>();
 }
 
-// How many bytes of a control character stand at the front: U+0000–1F, U+007F or U+0080–9F.
-std::size_t control_length(std::string_view text) noexcept
+struct character {
+    char32_t code;
+    std::size_t bytes;
+};
+
+// The one at the front of UTF-8.
+character first_of(std::string_view text) noexcept
 {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    if (byte(0) < 0x20 || byte(0) == 0x7f)
-        return 1;
-    return byte(0) == 0xc2 && text.size() > 1 && byte(1) < 0xa0 ? 2 : 0;
+    const std::size_t bytes = byte(0) < 0xc0 ? 1 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;
+    if (bytes == 1 || text.size() < bytes)
+        return {byte(0), 1};
+    char32_t code = byte(0) & (0x7fU >> bytes);
+    for (std::size_t i = 1; i < bytes; ++i)
+        code = (code << 6U) | (byte(i) & 0x3fU);
+    return {code, bytes};
+}
+
+bool is_control(char32_t code) noexcept
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+// Takes no room, breaks a line or turns the direction of writing: text with it looks like other
+// text.
+bool is_hidden(char32_t code) noexcept
+{
+    struct range {
+        char32_t first;
+        char32_t last;
+    };
+    constexpr std::array ranges{
+        range{0xad, 0xad},       range{0x61c, 0x61c},    range{0x115f, 0x1160},
+        range{0x17b4, 0x17b5},   range{0x180b, 0x180f},  range{0x200b, 0x200f},
+        range{0x2028, 0x202e},   range{0x2060, 0x206f},  range{0x3164, 0x3164},
+        range{0xfeff, 0xfeff},   range{0xffa0, 0xffa0},  range{0xfff9, 0xfffb},
+        range{0x1d173, 0x1d17a}, range{0xe0000, 0xe0fff}};
+    return std::ranges::any_of(
+        ranges, [&](const range& each) { return code >= each.first && code <= each.last; });
 }
 
 bool continues_character(char c) noexcept
@@ -39,13 +72,43 @@ bool continues_character(char c) noexcept
     return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
 }
 
-std::string escaped(std::string_view control)
+std::string escaped(char32_t code)
 {
-    if (control == "\n")
+    if (code == '\n')
         return "\\n";
-    if (control == "\t")
+    if (code == '\t')
         return "\\t";
-    return fmt::format("\\x{:02x}", static_cast<unsigned char>(control.back()));
+    const auto number = static_cast<std::uint32_t>(code);
+    return number < 0x100     ? fmt::format("\\x{:02x}", number)
+           : number < 0x10000 ? fmt::format("\\u{:04x}", number)
+                              : fmt::format("\\U{:08x}", number);
+}
+
+// What a JSON reader takes for the same character.
+std::string escaped_in_json(char32_t code)
+{
+    const auto number = static_cast<std::uint32_t>(code);
+    if (number < 0x10000)
+        return fmt::format("\\u{:04x}", number);
+    const auto rest = number - 0x10000;
+    return fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (rest >> 10U), 0xdc00 + (rest & 0x3ffU));
+}
+
+// Replaces some characters of UTF-8.
+template <typename Choice, typename Escape>
+std::string replaced(std::string_view text, Choice&& is_chosen, Escape&& escape)
+{
+    std::string result;
+    result.reserve(text.size());
+    while (!text.empty()) {
+        const auto [code, bytes] = first_of(text);
+        if (is_chosen(code))
+            result += escape(code);
+        else
+            result += text.substr(0, bytes);
+        text.remove_prefix(bytes);
+    }
+    return result;
 }
 
 // Levenshtein's distance, one row at a time.
@@ -117,17 +180,25 @@ std::string counted(std::size_t count, std::string_view noun)
 
 std::string printable(std::string_view text)
 {
-    const auto valid = as_utf8(text);
-    std::string result;
-    for (std::string_view rest = valid; !rest.empty();) {
-        const auto control = control_length(rest);
-        if (control == 0)
-            result.push_back(rest.front());
-        else
-            result += escaped(rest.substr(0, control));
-        rest.remove_prefix(std::max<std::size_t>(control, 1));
-    }
-    return result;
+    return replaced(
+        as_utf8(text), [](char32_t code) { return is_control(code) || is_hidden(code); }, escaped);
+}
+
+std::string printable_lines(std::string_view text)
+{
+    const auto is_chosen = [](char32_t code) {
+        return (is_control(code) && code != '\n' && code != '\t') || is_hidden(code);
+    };
+    return replaced(as_utf8(text), is_chosen, escaped);
+}
+
+// Line breaks of an indented document are no part of a text, so they may stay.
+std::string json_text(const nlohmann::ordered_json& value, int indent)
+{
+    return replaced(
+        value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+        [](char32_t code) { return (is_control(code) && code >= 0x20) || is_hidden(code); },
+        escaped_in_json);
 }
 
 std::size_t columns(std::string_view text) noexcept
@@ -157,9 +228,12 @@ bool is_plain_text(std::string_view bytes)
 {
     if (as_utf8(bytes) != bytes)
         return false;
-    for (std::string_view rest = bytes; !rest.empty(); rest.remove_prefix(1))
-        if (control_length(rest) > 0 && rest.front() != '\n' && rest.front() != '\t')
+    for (auto rest = bytes; !rest.empty();) {
+        const auto [code, length] = first_of(rest);
+        if (is_control(code) && code != '\n' && code != '\t')
             return false;
+        rest.remove_prefix(length);
+    }
     return true;
 }
 

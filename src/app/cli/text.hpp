@@ -3,6 +3,8 @@
 
 #include <posthorn/time.hpp>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -22,8 +24,16 @@ namespace posthorn::cli {
 /// `1 message`, `12 messages`
 [[nodiscard]] std::string counted(std::size_t count, std::string_view noun);
 
-/// The text with control characters and invalid bytes made visible, on one line.
+/// The text with control characters, characters that hide or turn others, and invalid bytes made
+/// visible, on one line.
 [[nodiscard]] std::string printable(std::string_view text);
+
+/// The same for text of several lines: line breaks and tabs stay.
+[[nodiscard]] std::string printable_lines(std::string_view text);
+
+/// A document in which such characters are escaped; a reader of JSON finds them again. Bytes that
+/// are not UTF-8 are replaced.
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
 /// How many columns printable text takes on a terminal, as long as no character is wide.
 [[nodiscard]] std::size_t columns(std::string_view text) noexcept;
@@ -34,7 +44,8 @@ namespace posthorn::cli {
 /// The same for names that differ at their ends, such as files in one folder: the middle goes.
 [[nodiscard]] std::string shortened_inside(std::string_view text, std::size_t columns_max);
 
-/// Whether the bytes are UTF-8 that a terminal shows as it is: line breaks and tabs at most.
+/// Whether the bytes are UTF-8 without control characters other than line breaks and tabs. On its
+/// way to a terminal such text passes `printable_lines`.
 [[nodiscard]] bool is_plain_text(std::string_view bytes);
 
 [[nodiscard]] std::string hexadecimal(std::string_view bytes);

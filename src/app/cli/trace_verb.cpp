@@ -2,6 +2,7 @@
 #include "app/cli/job_requests.hpp"
 #include "app/cli/progress.hpp"
 #include "app/cli/record_view.hpp"
+#include "app/cli/state_words.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include <posthorn/error.hpp>
@@ -87,10 +88,9 @@ void print_tree(const message_trace& found, output& to)
     for (std::size_t i = 0; i < names.size(); ++i) {
         const auto& what = found.messages[i].record;
         const auto gap = width - std::min(width, columns(names[i]));
-        to.line(
-            fmt::format("{}{}  {}  {}  {}", names[i], std::string(gap, ' '),
-                        to.tinted(fmt::format("{:<9}", to_string(what.state)), tint_of(what.state)),
-                        to_string(what.id), times_of(what)));
+        to.line(fmt::format("{}{}  {}  {}  {}", names[i], std::string(gap, ' '),
+                            to.tinted(fmt::format("{:<9}", word_of(what)), tint_of(what.state)),
+                            to_string(what.id), times_of(what)));
     }
 }
 

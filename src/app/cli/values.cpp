@@ -17,16 +17,6 @@ message_id read_id(std::string_view text)
                 fmt::format("'{}' is not a message id", printable(text)));
 }
 
-message_state read_state(std::string_view text)
-{
-    if (const auto state = parse_message_state(text))
-        return *state;
-    throw error(error_code::invalid_argument,
-                fmt::format("'{}' is not a state; those are ready, waiting, parked, claimed, done, "
-                            "dead, cancelled and expired",
-                            printable(text)));
-}
-
 join_id read_join_id(std::string_view text)
 {
     if (const auto id = join_id::parse(text))

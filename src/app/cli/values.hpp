@@ -16,7 +16,6 @@
 namespace posthorn::cli {
 
 [[nodiscard]] message_id read_id(std::string_view text);
-[[nodiscard]] message_state read_state(std::string_view text);
 [[nodiscard]] join_id read_join_id(std::string_view text);
 [[nodiscard]] join_state read_join_state(std::string_view text);
 [[nodiscard]] inbox_state read_inbox_state(std::string_view text);

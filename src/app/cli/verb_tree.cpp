@@ -182,7 +182,7 @@ void verb_tree::declare_message_verbs()
                        "  posthorn messages sqlite:orders.db --limit 1000 --after 1000 --json"},
                       asked_.messages, &cli::messages);
     auto& filter = asked_.messages.filter;
-    add_parsed(list, "--state", filter.state, &read_state, "only in this state")
+    add_parsed(list, "--state", asked_.messages.state, &read_state, "only in this state")
         ->type_name("STATE");
     add_filter(list, "--key", filter.ordering_key, "only of this ordering key");
     add_page(list, filter);
@@ -280,11 +280,7 @@ void verb_tree::declare_work()
         ->check(CLI::Range(1, 1'000).description(""))
         ->type_name("N");
     add_duration(work, "--timeout", what.timeout, "end a command that takes longer");
-    work.add_option("--attempts", what.attempts, "starts before a message is dead (default 10)")
-        ->check(CLI::Range(1, 1'000'000).description(""))
-        ->type_name("N");
-    add_duration(work, "--backoff", what.backoff,
-                 "wait so long after the first failure, then longer (default 2s)");
+    add_failures(work, what.failures);
     work.add_flag("--until-empty", what.until_empty, "end when nothing is due any more");
     work.add_option("--limit", what.limit, "end after so many messages")
         ->check(CLI::PositiveNumber.description(""))

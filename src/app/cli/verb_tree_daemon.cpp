@@ -72,6 +72,9 @@ void verb_tree::declare_relay()
     relay.add_option("--key", what.key, "the key over there (default: the ordering key)")
         ->type_name("TEMPLATE");
     add_settings(relay, what.settings);
+    relay.add_flag("--dead-if-unroutable", what.dead_if_unroutable,
+                   "do not try again what no queue or stream would get");
+    add_failures(relay, what.failures);
     relay.add_option("--in-flight", what.in_flight, "messages on their way at once (default 500)")
         ->check(CLI::Range(1, 100'000).description(""))
         ->type_name("N");

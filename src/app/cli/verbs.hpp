@@ -2,7 +2,9 @@
 #pragma once
 
 #include "app/cli/output.hpp"
+#include "app/cli/state_words.hpp"
 #include "app/cli/store_list.hpp"
+#include "app/failure_settings.hpp"
 #include <posthorn/idempotency.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
@@ -57,6 +59,7 @@ exit_status enqueue(const enqueue_request& what, output& to);
 
 struct list_request : store_request {
     message_filter filter;
+    std::optional<wanted_state> state; ///< instead of the filter's
 };
 
 exit_status messages(const list_request& what, output& to);
@@ -72,7 +75,7 @@ exit_status why(const message_request& what, output& to);
 
 struct tail_request : store_request {
     std::string topic; ///< exact, or with a closing `*` everything that starts so
-    std::optional<message_state> state;
+    std::optional<wanted_state> state;
     bool all = false;     ///< begin with what is there
     bool from_now = true; ///< unless `all`
     bool with_payload = false;
@@ -104,8 +107,7 @@ struct work_request {
     duration lease = std::chrono::seconds{30};
     duration grace = std::chrono::seconds{30};
     std::optional<duration> timeout;
-    int attempts = 10;
-    duration backoff = std::chrono::seconds{2};
+    failure_settings failures = {};
     bool until_empty = false;
     std::size_t limit = SIZE_MAX;
     bool verbose = false;

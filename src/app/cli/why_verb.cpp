@@ -1,6 +1,7 @@
 // The verb `why`: what a message or a join waits for, or what became of it, in one sentence and one
 // word.
 #include "app/cli/join_view.hpp"
+#include "app/cli/state_words.hpp"
 #include "app/cli/text.hpp"
 #include "app/cli/verbs.hpp"
 #include "store/contract/job_book.hpp"
@@ -146,7 +147,7 @@ explanation explain_waiting(const message_record& what, const circumstances& aro
         return {.reason = "key_held",
                 .text = fmt::format("it waits for message {} of the same ordering key '{}', which "
                                     "is {}",
-                                    id, key, to_string(holder->state)),
+                                    id, key, word_of(*holder)),
                 .commands = {fmt::format("posthorn why {} {}", around.url, id)},
                 .held_by = holder->id};
     return {.reason = "key_blocked",
@@ -166,6 +167,20 @@ bool was_put_off(const message_record& what)
     return !what.worker.empty() && what.attempts == 0 && what.errors == 0 && what.redrives == 0;
 }
 
+// Clocks are set back, and what was written before bears times that are still to come.
+std::string of_clock(const message_record& what, const circumstances& around)
+{
+    const auto latest = std::max({what.created_at, what.started_at.value_or(what.created_at),
+                                  what.failed_at.value_or(what.created_at)});
+    constexpr auto tolerance = std::chrono::seconds{2};
+    return latest > around.now + tolerance
+               ? fmt::format(
+                     "; the database's clock ran ahead and was set back: by it this message "
+                     "was last touched {}",
+                     at(latest, around))
+               : std::string{};
+}
+
 explanation explain_ready(const message_record& what, const circumstances& around)
 {
     if (what.expires_at && *what.expires_at <= around.now)
@@ -174,10 +189,11 @@ explanation explain_ready(const message_record& what, const circumstances& aroun
                                     "claim ends it",
                                     at(*what.expires_at, around))};
     if (what.due_at > around.now && what.errors > 0)
-        return {.reason = "retry_later",
-                .text = fmt::format("it has failed {} and will be tried again {}{}",
-                                    counted(static_cast<std::size_t>(what.errors), "time"),
-                                    at(what.due_at, around), with_error(what))};
+        return {.reason = "retrying",
+                .text =
+                    fmt::format("it has failed {} and will be tried again {}{}{}",
+                                counted(static_cast<std::size_t>(what.errors), "time"),
+                                at(what.due_at, around), with_error(what), of_clock(what, around))};
     if (what.due_at > around.now && was_put_off(what))
         return {.reason = "postponed",
                 .text = fmt::format("worker {} had it and has put it off, at no cost, as relays do "
@@ -185,10 +201,17 @@ explanation explain_ready(const message_record& what, const circumstances& aroun
                                     "{}; the log of that worker says why",
                                     printable(what.worker), at(what.due_at, around))};
     if (what.due_at > around.now)
-        return {.reason = "due_later",
-                .text = fmt::format("it is not due yet: {}", at(what.due_at, around))};
+        return {.reason = "delayed",
+                .text = fmt::format("it is not due yet: {}{}", at(what.due_at, around),
+                                    of_clock(what, around))};
     if (const auto* pause = pause_of(what, around))
         return of_pause("paused", *pause, around);
+    if (what.parked_for)
+        return {.reason = "at_limit",
+                .text = fmt::format("it has been due for {}: when a worker met it, as many of the "
+                                    "topic '{}', or of its group, were running as its handler may "
+                                    "run at once; a worker takes it when one of them ends",
+                                    age(around.now - what.due_at), printable(what.topic))};
     return {.reason = "no_worker_yet",
             .text = fmt::format("it has been due for {}, and no worker has taken it yet",
                                 age(around.now - what.due_at))};
@@ -205,10 +228,6 @@ explanation explain_parked(const message_record& what, const circumstances& arou
                 .commands = {fmt::format("posthorn work {} --on {} -- COMMAND", around.url,
                                          typed(what.topic))}};
     case park_reason::at_limit:
-        return {.reason = "parked_at_limit",
-                .text = fmt::format("it is parked: as many of the topic '{}' as may were running; "
-                                    "a worker takes it when one of them ends",
-                                    printable(what.topic))};
     case park_reason::paused: break;
     }
     if (const auto* pause = pause_of(what, around)) {
@@ -318,7 +337,7 @@ exit_status why(const message_request& what, output& to)
     const auto because = explain(*found, around);
     if (to.json()) {
         to.document({{"id", to_string(found->id)},
-                     {"state", to_string(found->state)},
+                     {"state", word_of(*found)},
                      {"reason", because.reason},
                      {"text", because.text},
                      {"commands", because.commands},
@@ -326,7 +345,7 @@ exit_status why(const message_request& what, output& to)
                                                  : ordered_json()}});
         return exit_status::success;
     }
-    to.line(fmt::format("{}: {}", to.tinted(to_string(found->state), tint::bold), because.text));
+    to.line(fmt::format("{}: {}", to.tinted(word_of(*found), tint::bold), because.text));
     for (const auto& each : because.commands)
         to.line(fmt::format("  {}", printable(each)));
     return exit_status::success;

@@ -54,6 +54,7 @@ struct workplace {
     std::function<void(std::string_view)> on_output; ///< of children; empty: it is ours
     const stop_request stop;
     daemon::redaction secrets; ///< which handlers may know, and say
+    const std::shared_ptr<process_shortage> shortage = std::make_shared<process_shortage>();
 };
 
 std::string name_of(const delivery& which)
@@ -72,12 +73,11 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
          .on_output = place.on_output,
          .on_error_output = [&](std::string_view text) { place.screen.pass(text); },
          .filter = {.cleaned = [&](std::string text) { return place.secrets.cleaned(text); },
-                    .secret_bytes_max = place.secrets.bytes_max()}});
+                    .secret_bytes_max = place.secrets.bytes_max()},
+         .shortage = place.shortage,
+         .on_shortage = [&](std::string_view line) { place.screen.log(line); }});
     const auto& said = end.said;
-    if (said.verdict == outcome::kind::retry || said.verdict == outcome::kind::fail)
-        place.screen.log(
-            fmt::format("failed   {}: {}", name_of(view.message()), printable(said.error)));
-    else if (said.verdict == outcome::kind::postpone)
+    if (!end.put_off_because.empty())
         place.screen.log(
             fmt::format("put off  {}: {}", name_of(view.message()), end.put_off_because));
     return said;
@@ -85,15 +85,25 @@ outcome run_command(workplace& place, const command& what, const delivery_view& 
 
 lifecycle told_to(const std::shared_ptr<workplace>& place)
 {
-    return {.settled = [place](const delivery_view& view, settled_as answer) {
-        const auto& which = view.message();
-        if (answer == settled_as::dead)
-            place->screen.log(fmt::format("dead     {}", name_of(which)));
-        else if (answer == settled_as::lost)
-            place->screen.log(fmt::format("lost     {}: somebody else has it", name_of(which)));
-        else if (answer == settled_as::done && place->what.verbose)
-            place->screen.log(fmt::format("done     {}", name_of(which)));
-    }};
+    return {.ended =
+                [place](const delivery_view& view, const outcome& said, duration) {
+                    const bool failed =
+                        said.verdict == outcome::kind::retry || said.verdict == outcome::kind::fail;
+                    if (failed)
+                        place->screen.log(fmt::format("failed   {}: {}", name_of(view.message()),
+                                                      printable(said.error)));
+                },
+            .settled =
+                [place](const delivery_view& view, settled_as answer) {
+                    const auto& which = view.message();
+                    if (answer == settled_as::dead)
+                        place->screen.log(fmt::format("dead     {}", name_of(which)));
+                    else if (answer == settled_as::lost)
+                        place->screen.log(
+                            fmt::format("lost     {}: somebody else has it", name_of(which)));
+                    else if (answer == settled_as::done && place->what.verbose)
+                        place->screen.log(fmt::format("done     {}", name_of(which)));
+                }};
 }
 
 // Patterns and files are read again from time to time.
@@ -116,21 +126,17 @@ worker make_worker(const std::shared_ptr<workplace>& place)
             routes.emplace_back(pattern, found);
     }
     auto world = environment::system();
-    world.log = [place](log_level level, std::string_view line) {
-        if (level >= log_level::warning)
-            place->screen.log(printable(line));
-    };
-    const worker_options options{
-        .name = what.name,
-        .concurrency = what.concurrency,
-        .lease = what.lease,
-        .grace = what.grace,
-        .outbox = {.retries = {.fallback =
-                                   exponential_retry{.first = what.backoff,
-                                                     .cap = std::max(what.backoff, duration{60s}),
-                                                     .attempts_max = what.attempts}}},
-        .defaults = {.timeout = what.timeout},
-        .on = told_to(place)};
+    world.log =
+        log_sink([place](log_level, std::string_view line) { place->screen.log(printable(line)); },
+                 what.verbose ? log_level::debug : log_level::warning);
+    const worker_options options{.name = what.name,
+                                 .concurrency = what.concurrency,
+                                 .lease = what.lease,
+                                 .grace = what.grace,
+                                 .outbox = outbox_for(what.failures),
+                                 .defaults = {.timeout = what.timeout},
+                                 .on = told_to(place),
+                                 .log_activity = false};
     auto result = what.which.is_one_store()
                       ? worker(open(what.which.urls.front(), {.environment = world}), options)
                       : worker(many_stores(what, world), options);
@@ -162,7 +168,8 @@ private:
         try {
             std::optional<store> where;
             if (!many)
-                where = open(place.what.which.urls.front());
+                where = open(place.what.which.urls.front(),
+                             {.environment = environment::system(std::nullopt)});
             while (
                 !wake_.wait_for(lock, stop, status_every, [&] { return stop.stop_requested(); })) {
                 const auto status = of.status();
@@ -219,7 +226,7 @@ void tell(const run_report& report, std::string_view ending, workplace& place, o
                             {"parked", report.parked},
                             {"lost", report.lost},
                             {"left_running", report.left_running}});
-    place.screen.log(fmt::format("ended    {}: {} done, {} to try again, {} dead, {} put back, {} "
+    place.screen.log(fmt::format("ended    {}: {} done, {} retrying, {} dead, {} released, {} "
                                  "parked, {} lost",
                                  ending, report.done, report.retrying, report.dead, report.released,
                                  report.parked, report.lost));

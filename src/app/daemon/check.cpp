@@ -75,7 +75,7 @@ attempt tried(std::string name, const std::function<void()>& reach)
 std::vector<attempt> try_all(const configuration& what, redaction& secrets)
 {
     std::vector<attempt> result;
-    const auto world = environment::system();
+    const auto world = environment::system(std::nullopt); // what is wrong is printed at the end
     const auto add = [&](std::string name, const std::function<void()>& reach) {
         result.push_back(tried(std::move(name), reach));
     };
@@ -94,7 +94,7 @@ std::vector<attempt> try_all(const configuration& what, redaction& secrets)
                 secrets.add(std::move(text));
         for (const auto& store : found)
             add(fmt::format("store {}", store.name), [&] {
-                auto where = open(store.url);
+                auto where = open(store.url, {.environment = world});
                 (void)count_messages(where);
             });
     }
@@ -257,8 +257,7 @@ void tell_problems(const bad_configuration& wrong, const cli::output& to)
               {"message", fmt::format("{} in {}", count, cli::printable(wrong.file))},
               {"problems", as_json(wrong.file, wrong.problems)},
               {"warnings", as_json(wrong.file, wrong.warnings)}}}};
-        const auto text =
-            document.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        const auto text = cli::json_text(document) + "\n";
         static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
         return;
     }

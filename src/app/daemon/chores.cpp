@@ -196,7 +196,7 @@ void generation::clean_store(const named_store& which, const std::stop_token& st
     around_.numbers->cleaned += removed;
     if (removed > 0)
         around_.log->write(log_level::info, "old rows were removed",
-                           {{"store", which.name}, {"rows", fmt::format("{}", removed)}});
+                           {{"store", which.name}, {"rows", removed}});
 }
 
 // In turn, however many there are: so many a second, and each of them at most every so often.

@@ -4,6 +4,7 @@
 #include "app/daemon/document.hpp"
 #include "app/daemon/secret.hpp"
 #include "app/daemon/section.hpp"
+#include "app/failure_settings.hpp"
 #include "app/transports.hpp"
 #include <posthorn/environment.hpp>
 #include <posthorn/relay.hpp>
@@ -43,8 +44,7 @@ struct daemon_settings {
     std::size_t in_flight = 500; ///< messages that are being relayed
     duration grace = std::chrono::seconds{30};
     duration lease = std::chrono::seconds{30};
-    int attempts = 10;
-    duration backoff = std::chrono::seconds{2};
+    failure_settings failures = {};
     log_form log = log_form::text;
     log_level level = log_level::info;
     std::optional<listen_address> listen = {};
@@ -86,11 +86,18 @@ struct transport_settings {
     std::string key = {};
 };
 
+/// `[[topics]]`
+struct topic_settings {
+    std::vector<std::string> on = {};
+    failure_settings failures = {};
+};
+
 /// `[[relays]]`
 struct relay_settings {
     std::vector<std::string> on = {};
     std::string to = {};
     relay_options how = {};
+    failure_settings failures = {};
 };
 
 /// `[[handlers]]`
@@ -99,6 +106,7 @@ struct handler_settings {
     std::vector<std::string> command = {};
     std::size_t concurrency = 0; ///< 0: as the daemon says
     std::optional<duration> timeout = {};
+    failure_settings failures = {};
 };
 
 /// `[[feeds]]`
@@ -147,6 +155,7 @@ struct configuration {
     metrics_settings metrics = {};
     std::vector<store_settings> stores = {};
     std::map<std::string, transport_settings, std::less<>> transports = {};
+    std::vector<topic_settings> topics = {};
     std::vector<relay_settings> relays = {};
     std::vector<handler_settings> handlers = {};
     std::vector<feed_settings> feeds = {};
@@ -178,6 +187,11 @@ void read_transports(section& root, configuration& into);
 void read_relays(section& root, configuration& into, route_book& routes);
 void read_feeds(section& root, configuration& into);
 void read_endpoints(section& root, configuration& into);
+
+// What becomes of failed messages; see config_failures.cpp.
+[[nodiscard]] failure_settings read_failures(section& from);
+[[nodiscard]] failure_settings read_failures_of_daemon(section& from);
+void read_topics(section& root, configuration& into);
 
 /// Which pattern is handled where: no pattern may be handled twice.
 class route_book {

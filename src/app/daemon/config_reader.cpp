@@ -48,8 +48,7 @@ void read_daemon(section& root, daemon_settings& into)
     into.in_flight = static_cast<std::size_t>(from->whole("in_flight", 1, 100'000).value_or(500));
     into.grace = from->time("grace").value_or(into.grace);
     into.lease = from->time("lease", 1s, 24h).value_or(into.lease);
-    into.attempts = static_cast<int>(from->whole("attempts", 1, 1'000'000).value_or(10));
-    into.backoff = from->time("backoff", 1ms).value_or(into.backoff);
+    into.failures = read_failures_of_daemon(*from);
     static const std::array<std::string, 2> forms{"text", "json"};
     if (from->one_of("log", forms) == "json")
         into.log = log_form::json;
@@ -168,6 +167,30 @@ void read_stores(section& root, configuration& into)
     }
 }
 
+// A command line in one string is what most people try first. There is no shell that takes it
+// apart; a program may have a blank in its name.
+void check_command(const std::vector<std::string>& words)
+{
+    try {
+        (void)cli::find_command(words);
+    } catch (const error& wrong) {
+        const auto& text = words.front();
+        if (words.size() != 1 || text.find(' ') == std::string::npos)
+            throw;
+        std::vector<std::string> parts;
+        for (std::size_t at = 0; at < text.size();) {
+            const auto end = std::min(text.find(' ', at), text.size());
+            if (end > at)
+                parts.push_back(fmt::format("\"{}\"", text.substr(at, end - at)));
+            at = end + 1;
+        }
+        throw error(error_code::invalid_argument,
+                    fmt::format("{}. It is one string with blanks in it, and no shell reads it: "
+                                "write the program and its arguments as a list, such as [{}]",
+                                wrong.what(), fmt::join(parts, ", ")));
+    }
+}
+
 void read_handlers(section& root, configuration& into, route_book& routes)
 {
     for (auto& from : root.tables("handlers")) {
@@ -175,12 +198,13 @@ void read_handlers(section& root, configuration& into, route_book& routes)
         from.require("command", "the program and its arguments: [\"python3\", \"order.py\"]");
         result.command = from.texts("command");
         if (!result.command.empty())
-            from.check("command", [&] { (void)cli::find_command(result.command); });
+            from.check("command", [&] { check_command(result.command); });
         else if (from.is_empty_list("command"))
             from.refuse("command", "should name a program, and its arguments");
         result.concurrency =
             static_cast<std::size_t>(from.whole("concurrency", 1, 1'000).value_or(0));
         result.timeout = from.time("timeout", 1ms);
+        result.failures = read_failures(from);
         from.finish();
         into.handlers.push_back(std::move(result));
     }
@@ -222,7 +246,7 @@ void check_schedule(section& from, const schedule_settings& which)
         from.check("name", [&] { core::check_job_name(which.name); });
     from.check("headers", [&] { core::check_message(any, {.headers = job.headers}, limits{}); });
     from.check("key", [&] { core::check_key("the key", job.ordering_key); });
-    from.check("topic", [&] { core::check_topic(job.run.topic); });
+    from.check("topic", [&] { core::check_own_topic(job.run.topic); });
     if (from.is_clean())
         from.check("name", [&] { core::check_job(which.name, job, {}); });
 }
@@ -283,6 +307,20 @@ void read_retention(section& root, configuration& into)
     rules.executions = from->time("keep_executions").value_or(rules.executions);
     from->finish();
     into.retention = result;
+}
+
+// No mistake: jobs and joins of its stores go on, and its numbers can be asked for. But most likely
+// a part of the file is missing.
+void warn_of_idleness(section& root, const configuration& what)
+{
+    const bool has_work = !what.relays.empty() || !what.handlers.empty() || !what.feeds.empty() ||
+                          !what.endpoints.empty() || !what.schedules.empty() || what.retention ||
+                          what.daemon.prune_jobs;
+    if (!has_work && root.noted().clean())
+        root.noted().warn({}, {},
+                          "gives the daemon no work: there are no [[handlers]], [[relays]], "
+                          "[[feeds]], [[endpoints]], [[schedules]] and no [retention]; it only "
+                          "keeps jobs and joins of its stores going");
 }
 
 // Whoever may read the file may read what is in it.
@@ -387,6 +425,7 @@ configuration read_configuration(const std::string& file)
     read_daemon(root, result.daemon);
     read_metrics(root, result.metrics);
     read_stores(root, result);
+    read_topics(root, result);
     read_transports(root, result);
     read_relays(root, result, routes);
     read_handlers(root, result, routes);
@@ -395,6 +434,7 @@ configuration read_configuration(const std::string& file)
     read_schedules(root, result);
     read_retention(root, result);
     root.finish();
+    warn_of_idleness(root, result);
     warn_of_plain_secrets(file, noted);
     if (!noted.clean())
         throw bad_configuration{file, noted.problems(), noted.warnings()};

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace posthorn::daemon {
@@ -163,6 +164,10 @@ void read_relays(section& root, configuration& into, route_book& routes)
             result.how.answer_within = *limit;
         if (const auto pause = from.time("pause", std::chrono::milliseconds{1}))
             result.how.pause = *pause;
+        static const std::array<std::string, 2> ends{"retry", "fail"};
+        if (from.one_of("unroutable", ends) == "fail")
+            result.how.unroutable = when_unroutable::fail;
+        result.failures = read_failures(from);
         from.finish();
         into.relays.push_back(std::move(result));
     }

@@ -44,8 +44,11 @@ value copied(const toml::node& from)
     } else if (const auto* flag = from.as_boolean()) {
         result.is = value::kind::flag;
         result.flag = flag->get();
+    } else if (const auto* real = from.as_floating_point()) {
+        result.is = value::kind::real;
+        result.real = real->get();
     } else {
-        result.is = from.is_floating_point() ? value::kind::real : value::kind::time;
+        result.is = value::kind::time;
     }
     return result;
 }

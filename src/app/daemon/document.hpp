@@ -26,6 +26,7 @@ struct value {
     place at = {};
     std::string text = {};
     std::int64_t whole = 0;
+    double real = 0;
     bool flag = false;
     bool is_typed = false;            ///< on a command line: `text` is there whatever it looks like
     std::vector<value> items = {};    ///< of an array

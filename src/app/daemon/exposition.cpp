@@ -1,10 +1,12 @@
 // Metrics as Prometheus reads them: text, a family at a time.
+#include "app/cli/state_words.hpp"
 #include "app/daemon/metrics.hpp"
 
 #include <dirent.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -243,6 +245,7 @@ struct store_row {
     {
         counts.ready += more.counts.ready;
         counts.delayed += more.counts.delayed;
+        counts.retrying += more.counts.retrying;
         counts.waiting += more.counts.waiting;
         counts.parked += more.counts.parked;
         counts.claimed += more.counts.claimed;
@@ -269,7 +272,8 @@ void write_stores(exposition_text& to, const std::vector<store_row>& rows)
             to.sample({{"store", each.name}, {"state", name}}, count);
         };
         state("ready", each.counts.ready);
-        state("delayed", each.counts.delayed);
+        state("delayed", cli::delayed_only(each.counts));
+        state("retrying", each.counts.retrying);
         state("waiting", each.counts.waiting);
         state("parked", each.counts.parked);
         state("claimed", each.counts.claimed);
@@ -359,9 +363,10 @@ std::string metrics::exposition(const daemon_view& now,
     to.sample({{"answer", "refused"}}, reloads_failed.load());
     to.single("posthorn_retention_removed_total", "counter", "Rows that were removed.",
               cleaned.load());
-    to.family("posthorn_log_lines_total", "counter", "Troubles that the library reported.");
-    to.sample({{"level", "warning"}}, log_warnings.load());
-    to.sample({{"level", "error"}}, log_errors.load());
+    to.family("posthorn_log_lines_total", "counter", "Lines that were logged.");
+    constexpr std::array<std::string_view, 4> levels{"debug", "info", "warning", "error"};
+    for (std::size_t i = 0; i < levels.size(); ++i)
+        to.sample({{"level", levels.at(i)}}, now.log_lines.at(i));
     write_topics(to, shown_names::all(shown, topics_));
     const auto transports = shown_names::all(shown, transports_);
     write_transports(to, transports);

@@ -22,14 +22,7 @@ constexpr std::size_t relay_bytes_max = std::size_t{16} << 20U;
 environment with_log(const surroundings& around)
 {
     auto world = environment::system();
-    world.log = [log = around.log, numbers = around.numbers](log_level level,
-                                                             std::string_view line) {
-        if (level == log_level::warning)
-            ++numbers->log_warnings;
-        else if (level == log_level::error)
-            ++numbers->log_errors;
-        log->write(level, line);
-    };
+    world.log = around.log->sink();
     return world;
 }
 
@@ -66,6 +59,23 @@ std::size_t share_of_a_store(const configuration& what)
     return what.relays.empty()
                ? 0
                : relayed_at_once(what) + std::max<std::size_t>(commands_at_once(what) / 2, 1);
+}
+
+outbox_options outbox_of(const configuration& what)
+{
+    const auto& for_all = what.daemon.failures;
+    outbox_options result{.retries = {.fallback = policy_of(for_all)},
+                          .on_dead = for_all.on_dead.value_or(dead_key::blocks)};
+    for (const auto& each : what.topics) {
+        const auto rules = rules_of(each.failures);
+        for (const auto& pattern : each.on) {
+            if (rules.retry)
+                result.retries.by_topic.emplace(pattern, *rules.retry);
+            if (rules.on_dead)
+                result.on_dead_by_topic.emplace(pattern, *rules.on_dead);
+        }
+    }
+    return result;
 }
 
 } // namespace
@@ -185,7 +195,7 @@ lifecycle generation::hooks()
                                       {{"id", to_string(which.id())},
                                        {"topic", which.topic()},
                                        {"store", which.store()},
-                                       {"attempt", fmt::format("{}", which.attempt())},
+                                       {"attempt", which.attempt()},
                                        {"error", said.error}});
                 },
             .settled =
@@ -199,7 +209,7 @@ lifecycle generation::hooks()
                                       {{"id", to_string(which.id())},
                                        {"topic", which.topic()},
                                        {"store", which.store()},
-                                       {"attempt", fmt::format("{}", which.attempt())}});
+                                       {"attempt", which.attempt()}});
                 }};
 }
 
@@ -208,18 +218,15 @@ void generation::make_worker()
     const auto& how = what_.daemon;
     worker_ = std::make_unique<worker>(
         provider_,
-        worker_options{
-            .name = how.name,
-            .concurrency = concurrency_of(what_),
-            .lease = how.lease,
-            .grace = how.grace,
-            .payload_bytes_max =
-                worker_options{}.payload_bytes_max + what_.relays.size() * relay_bytes_max,
-            .outbox = {.retries = {.fallback = exponential_retry{.first = how.backoff,
-                                                                 .cap = std::max(how.backoff,
-                                                                                 duration{60s}),
-                                                                 .attempts_max = how.attempts}}},
-            .on = hooks()},
+        worker_options{.name = how.name,
+                       .concurrency = concurrency_of(what_),
+                       .lease = how.lease,
+                       .grace = how.grace,
+                       .payload_bytes_max = worker_options{}.payload_bytes_max +
+                                            what_.relays.size() * relay_bytes_max,
+                       .outbox = outbox_of(what_),
+                       .on = hooks(),
+                       .log_activity = false},
         serving_options{.concurrency_per_store = share_of_a_store(what_)});
     add_commands();
     add_relays();
@@ -228,10 +235,16 @@ void generation::make_worker()
 void generation::add_commands()
 {
     const stop_request stop{draining_.get_token(), now_.get_token()};
+    const auto shortage = std::make_shared<cli::process_shortage>();
     for (const auto& each : what_.handlers) {
         const auto program = std::make_shared<const cli::command>(cli::find_command(each.command));
-        const cli::command_rules rules{
-            .timeout = each.timeout, .grace = what_.daemon.grace, .stop = stop};
+        const cli::command_rules rules{.timeout = each.timeout,
+                                       .grace = what_.daemon.grace,
+                                       .stop = stop,
+                                       .shortage = shortage,
+                                       .on_shortage = [log = around_.log](std::string_view line) {
+                                           log->write(log_level::warning, line);
+                                       }};
         const auto run = [program, rules, log = around_.log](const delivery_view& view) {
             auto with = rules;
             with.on_output =
@@ -247,9 +260,10 @@ void generation::add_commands()
                             {"because", end.put_off_because}});
             return end.said;
         };
-        worker_->handle(
-            each.on, run,
-            handler_options{.timeout = each.timeout, .concurrency = at_once(each, what_)});
+        worker_->handle(each.on, run,
+                        handler_options{.timeout = each.timeout,
+                                        .concurrency = at_once(each, what_),
+                                        .failures = rules_of(each.failures)});
     }
 }
 
@@ -258,7 +272,8 @@ void generation::add_relays()
     for (const auto& each : what_.relays)
         worker_->handle(each.on, relay_to(transports_.at(each.to), each.how),
                         handler_options{.concurrency = what_.daemon.in_flight,
-                                        .payload_bytes_max = relay_bytes_max});
+                                        .payload_bytes_max = relay_bytes_max,
+                                        .failures = rules_of(each.failures)});
 }
 
 void generation::start()

@@ -39,13 +39,14 @@ bool terminal_takes_colours()
            (terminal == nullptr || std::string_view{terminal} != "dumb");
 }
 
-// Quoted where a reader could take it for several words.
+// Quoted where a reader could take it for something else. What is quoted is escaped once, as in
+// JSON; what a terminal would obey is written as its number.
 std::string as_word(const std::string& text)
 {
-    const auto shown = cli::printable(text);
-    if (!shown.empty() && shown.find_first_of(" \"=") == std::string::npos)
-        return shown;
-    return ordered_json(shown).dump();
+    const bool is_plain = cli::printable(text) == text;
+    if (is_plain && !text.empty() && text.find_first_of(" \"=\\") == std::string::npos)
+        return text;
+    return ordered_json(text).dump(-1, ' ', !is_plain, ordered_json::error_handler_t::replace);
 }
 
 } // namespace
@@ -82,50 +83,53 @@ void journal::write(log_level level, std::string_view what, std::initializer_lis
     const std::lock_guard lock(mutex_);
     if (level < level_)
         return;
-    put(form_ == log_form::json ? as_json(level, what, facts) : as_text(level, what, facts));
+    put({world_.clock->now(), level, what}, facts);
 }
 
-std::string journal::as_json(log_level level, std::string_view what,
-                             std::initializer_list<fact> facts) const
+std::string journal::as_json(const event& which, some_facts facts) const
 {
-    ordered_json line{{"time", cli::iso_time(world_.clock->now())},
-                      {"level", word_of(level)},
-                      {"message", secrets_.cleaned(std::string(what))}};
-    for (const auto& each : facts)
-        line[std::string(each.name)] = secrets_.cleaned(each.value);
-    return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    ordered_json line{{"time", cli::iso_time(which.at)},
+                      {"level", word_of(which.level)},
+                      {"message", secrets_.cleaned(std::string(which.what))}};
+    for (const auto& each : facts) {
+        auto& shown = line[std::string(each.name)];
+        if (const auto* number = std::get_if<std::int64_t>(&each.value))
+            shown = *number;
+        else
+            shown = secrets_.cleaned(std::get<std::string>(each.value));
+    }
+    return cli::json_text(line) + "\n";
 }
 
-std::string journal::as_text(log_level level, std::string_view what,
-                             std::initializer_list<fact> facts) const
+std::string journal::as_text(const event& which, some_facts facts) const
 {
-    auto line =
-        coloured_ ? fmt::format("\x1b[2m{}\x1b[0m \x1b[{}m{:<7}\x1b[0m {}",
-                                cli::iso_time(world_.clock->now()), colour_of(level),
-                                word_of(level), cli::printable(secrets_.cleaned(std::string(what))))
-                  : fmt::format("{} {:<7} {}", cli::iso_time(world_.clock->now()), word_of(level),
-                                cli::printable(secrets_.cleaned(std::string(what))));
-    for (const auto& each : facts)
-        line += fmt::format(" {}={}", each.name, as_word(secrets_.cleaned(each.value)));
+    const auto time = cli::iso_time(which.at);
+    const auto what = cli::printable(secrets_.cleaned(std::string(which.what)));
+    auto line = coloured_ ? fmt::format("\x1b[2m{}\x1b[0m \x1b[{}m{:<7}\x1b[0m {}", time,
+                                        colour_of(which.level), word_of(which.level), what)
+                          : fmt::format("{} {:<7} {}", time, word_of(which.level), what);
+    for (const auto& each : facts) {
+        const auto* number = std::get_if<std::int64_t>(&each.value);
+        line += fmt::format(" {}={}", each.name,
+                            number != nullptr
+                                ? fmt::format("{}", *number)
+                                : as_word(secrets_.cleaned(std::get<std::string>(each.value))));
+    }
     return line + "\n";
 }
 
 void journal::pass(std::string_view text, const delivery_view& which)
 {
-    if (text.empty())
-        return;
     const std::lock_guard lock(mutex_);
-    if (form_ == log_form::text)
-        return put(secrets_.cleaned(std::string(text)));
     while (!text.empty()) {
         const auto end = text.find('\n');
         const auto line = text.substr(0, end);
         if (!line.empty())
-            put(as_json(log_level::info, "output of a handler",
-                        {{"id", to_string(which.id())},
-                         {"topic", which.topic()},
-                         {"store", which.store()},
-                         {"output", std::string(line)}}));
+            put({world_.clock->now(), log_level::info, "output of a handler"},
+                {{"id", to_string(which.id())},
+                 {"topic", which.topic()},
+                 {"store", which.store()},
+                 {"output", line}});
         text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     }
 }
@@ -142,6 +146,12 @@ std::size_t journal::secret_bytes_max() const
     return secrets_.bytes_max();
 }
 
+line_counts journal::lines() const
+{
+    const std::lock_guard lock(mutex_);
+    return lines_;
+}
+
 log_sink journal::sink()
 {
     return [self = shared_from_this()](log_level level, std::string_view line) {
@@ -150,9 +160,11 @@ log_sink journal::sink()
 }
 
 // What cannot be said on standard error cannot be said anywhere.
-void journal::put(std::string_view text)
+void journal::put(const event& which, some_facts facts)
 {
-    static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+    ++lines_.at(static_cast<std::size_t>(which.level));
+    const auto line = form_ == log_form::json ? as_json(which, facts) : as_text(which, facts);
+    static_cast<void>(std::fwrite(line.data(), 1, line.size(), stderr));
     static_cast<void>(std::fflush(stderr));
 }
 

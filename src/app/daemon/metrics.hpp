@@ -153,6 +153,7 @@ struct daemon_view {
     bool draining = false;
     std::size_t running = 0;
     std::vector<store_status> stores = {};
+    std::array<std::uint64_t, 4> log_lines = {}; ///< by level
 };
 
 class metrics {
@@ -175,8 +176,6 @@ public:
     counter reloads{0};
     counter reloads_failed{0};
     counter cleaned{0}; ///< rows
-    counter log_warnings{0};
-    counter log_errors{0};
 
     [[nodiscard]] transport_numbers& of_transport(std::string_view name)
     {

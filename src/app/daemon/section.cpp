@@ -8,8 +8,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
 
 namespace posthorn::daemon {
 namespace {
@@ -47,6 +51,15 @@ std::string length_in_words(duration length)
     using std::chrono::milliseconds;
     return length < std::chrono::seconds{1} ? fmt::format("{}ms", length / milliseconds{1})
                                             : cli::age(length);
+}
+
+// Empty: it can be read. A folder can be opened like a file, and is none.
+std::string why_unreadable(const std::string& path)
+{
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0 || ::access(path.c_str(), R_OK) != 0)
+        return std::generic_category().message(errno);
+    return S_ISDIR(found.st_mode) ? "it is a directory" : "";
 }
 
 std::optional<std::string> contents_of(const std::string& path)
@@ -156,11 +169,11 @@ std::optional<std::string> section::text(std::string_view name)
 std::optional<std::string> section::file(std::string_view name)
 {
     auto result = text(name);
-    if (result && !std::ifstream(*result)) {
-        refuse(name, fmt::format("the file '{}' cannot be read", *result));
-        return std::nullopt;
-    }
-    return result;
+    const auto wrong = result ? why_unreadable(*result) : std::string();
+    if (wrong.empty())
+        return result;
+    refuse(name, fmt::format("the file '{}' cannot be read: {}", *result, wrong));
+    return std::nullopt;
 }
 
 std::optional<bool> section::flag(std::string_view name)
@@ -182,6 +195,23 @@ std::optional<std::int64_t> section::whole(std::string_view name, std::int64_t l
         return std::nullopt;
     }
     return found->whole;
+}
+
+std::optional<double> section::fraction(std::string_view name)
+{
+    const auto* found = ask_any(name);
+    if (found == nullptr)
+        return std::nullopt;
+    const bool is_whole = found->is == value::kind::whole;
+    const auto number = is_whole ? static_cast<double>(found->whole) : found->real;
+    if ((is_whole || found->is == value::kind::real) && number >= 0 && number <= 1)
+        return number;
+    noted_->refuse(found->at, key(name),
+                   is_whole || found->is == value::kind::real
+                       ? std::string("should be a number from 0 to 1, such as 0.5")
+                       : fmt::format("is {}; it should be a number from 0 to 1, such as 0.5",
+                                     in_words(found->is)));
+    return std::nullopt;
 }
 
 std::optional<duration> section::time(std::string_view name, duration least, duration most)
@@ -240,9 +270,12 @@ std::optional<std::string> section::from_elsewhere(const value& from, const std:
     const auto path = filled(file->is, key, false);
     if (!path)
         return std::nullopt;
-    auto found = contents_of(*path);
+    const auto wrong = why_unreadable(*path);
+    auto found = wrong.empty() ? contents_of(*path) : std::nullopt;
     if (!found)
-        noted_->refuse(from.at, key, fmt::format("the file '{}' cannot be read", *path));
+        noted_->refuse(from.at, key,
+                       fmt::format("the file '{}' cannot be read{}{}", *path,
+                                   wrong.empty() ? "" : ": ", wrong));
     else if (found->empty())
         noted_->refuse(from.at, key, fmt::format("the file '{}' is empty", *path));
     return found;
@@ -356,7 +389,11 @@ std::optional<secret_url> section::url(std::string_view name)
 
 std::optional<section> section::table(std::string_view name)
 {
-    const auto* found = ask(name, value::kind::table, fmt::format("a table: [{}]", key(name)));
+    // A table inside of [[name]] has no heading that people would guess.
+    const bool is_listed = path_.find('[') != std::string::npos;
+    const auto* found = ask(name, value::kind::table,
+                            is_listed ? fmt::format("a table: {} = {{ … }}", name)
+                                      : fmt::format("a table: [{}]", key(name)));
     return found == nullptr ? std::nullopt : std::optional(section(*found, key(name), *noted_));
 }
 

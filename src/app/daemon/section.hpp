@@ -80,6 +80,7 @@ public:
     std::optional<std::string> file(std::string_view name); ///< the path of one that can be read
     std::optional<bool> flag(std::string_view name);
     std::optional<std::int64_t> whole(std::string_view name, std::int64_t least, std::int64_t most);
+    std::optional<double> fraction(std::string_view name); ///< from 0 to 1
     std::optional<duration> time(std::string_view name, duration least = {},
                                  duration most = std::chrono::hours{24 * 36'500});
     std::optional<std::string> one_of(std::string_view name, std::span<const std::string> words);

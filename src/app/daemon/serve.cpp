@@ -152,8 +152,7 @@ cli::exit_status service::run(cli::output& to)
     const auto signals = our_signals();
     current_->open_endpoints();
     current_->start();
-    around_.log->write(log_level::info, "ready",
-                       {{"file", file_}, {"process", fmt::format("{}", ::getpid())}});
+    around_.log->write(log_level::info, "ready", {{"file", file_}, {"process", ::getpid()}});
     manager_.ready("serving");
     auto told_at = world_.clock->monotonic();
     while (!over()) {
@@ -183,11 +182,11 @@ void service::tell(cli::output& to, std::string_view ending)
     const auto& total = so_far_;
     around_.log->write(failure_.empty() ? log_level::info : log_level::error, "ended",
                        {{"how", std::string(ending)},
-                        {"done", fmt::format("{}", total.done)},
-                        {"retrying", fmt::format("{}", total.retrying)},
-                        {"dead", fmt::format("{}", total.dead)},
-                        {"released", fmt::format("{}", total.released)},
-                        {"lost", fmt::format("{}", total.lost)},
+                        {"done", total.done},
+                        {"retrying", total.retrying},
+                        {"dead", total.dead},
+                        {"released", total.released},
+                        {"lost", total.lost},
                         {"error", failure_}});
     if (to.json())
         to.document({{"ended", ending},
@@ -384,6 +383,7 @@ daemon_view service::view()
     for (const auto& each : retired_)
         result.running += each->status().running;
     result.stores = current_->stores();
+    result.log_lines = around_.log->lines();
     return result;
 }
 

@@ -212,7 +212,7 @@ void store_book::state::tell_left_out(entry& which, const std::vector<std::strin
     }
     if (untold > 0)
         log->write(log_level::warning, "more rows are left out",
-                   {{"key", which.what.key}, {"rows", fmt::format("{}", untold)}});
+                   {{"key", which.what.key}, {"rows", untold}});
     which.left_out = {left_out.begin(), left_out.end()};
 }
 
@@ -244,9 +244,8 @@ bool store_book::state::make_tables_of(entry& which, const named_store& store)
     try {
         const auto report = migrate(store.url);
         if (!report.applied.empty())
-            log->write(
-                log_level::info, "tables were brought up to date",
-                {{"store", store.name}, {"version", fmt::format("{}", report.version_after)}});
+            log->write(log_level::info, "tables were brought up to date",
+                       {{"store", store.name}, {"version", report.version_after}});
         const std::lock_guard lock(mutex);
         migrated.insert(store.url);
         which.migration_failures.erase(store.url);

@@ -2,6 +2,8 @@
 #include "app/transports/readers.hpp"
 #include <posthorn/nats.hpp>
 
+#include <optional>
+
 namespace posthorn::daemon {
 namespace {
 
@@ -24,6 +26,27 @@ nats_access read_nats_access(section& from)
     return result;
 }
 
+// The keys of the stream mean nothing without `declare`.
+std::optional<nats_declaration> read_declaration(section& from)
+{
+    const bool declares = from.flag("declare").value_or(false);
+    nats_declaration result;
+    take(result.stream, from.text("stream"));
+    result.subjects = from.texts("subjects");
+    if (const auto replicas = from.whole("replicas", 1, 5))
+        result.replicas = static_cast<int>(*replicas);
+    for (const auto* const each : {"stream", "subjects", "replicas"})
+        if (!declares && from.has(each))
+            from.refuse(each, "says what is declared, and needs declare = true");
+    if (!declares)
+        return std::nullopt;
+    from.require("stream", "the name of the stream that is declared");
+    from.require("subjects", "what the stream takes, such as [\"orders.>\"]");
+    if (from.is_clean())
+        from.check("declare", [&] { check_nats({.url = any_server, .declare = result}); });
+    return result;
+}
+
 } // namespace
 
 transport_opener nats_transport(section& from, std::string_view url_key, const secret_url& url)
@@ -34,6 +57,7 @@ transport_opener nats_transport(section& from, std::string_view url_key, const s
     from.check("prefix", [&] { check_nats({.url = any_server, .prefix = options.prefix}); });
     take(options.domain, from.text("domain"));
     from.check("domain", [&] { check_nats({.url = any_server, .domain = options.domain}); });
+    options.declare = read_declaration(from);
     if (const auto most = from.whole("payload_bytes_max", 1, 1'000'000'000))
         options.payload_bytes_max = static_cast<std::size_t>(*most);
     take_size(options.window, from, "window", 100'000);

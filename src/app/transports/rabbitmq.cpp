@@ -2,6 +2,9 @@
 #include "app/transports/readers.hpp"
 #include <posthorn/rabbitmq.hpp>
 
+#include <array>
+#include <optional>
+
 namespace posthorn::daemon {
 namespace {
 
@@ -21,6 +24,27 @@ rabbitmq_connection read_rabbitmq_connection(section& from)
     return result;
 }
 
+// The keys of what is declared mean nothing without `declare`.
+std::optional<rabbitmq_declaration> read_declaration(section& from, const std::string& exchange)
+{
+    static const std::array<std::string, 4> types{"topic", "direct", "fanout", "headers"};
+    const bool declares = from.flag("declare").value_or(false);
+    rabbitmq_declaration result;
+    take(result.exchange_type, from.one_of("exchange_type", types));
+    take(result.queue, from.text("queue"));
+    take(result.binding, from.text("binding"));
+    take(result.quorum, from.flag("quorum"));
+    if (declares && exchange.empty() && result.queue.empty())
+        from.refuse("declare", "needs an exchange or a queue that can be declared");
+    for (const auto* const each : {"exchange_type", "queue", "binding", "quorum"})
+        if (!declares && from.has(each))
+            from.refuse(each, "says what is declared, and needs declare = true");
+    for (const auto* const each : {"binding", "quorum"})
+        if (declares && from.has(each) && result.queue.empty())
+            from.refuse(each, "belongs to a queue, and none is named");
+    return declares ? std::optional(std::move(result)) : std::nullopt;
+}
+
 } // namespace
 
 transport_opener rabbitmq_transport(section& from, std::string_view url_key, const secret_url& url)
@@ -28,6 +52,7 @@ transport_opener rabbitmq_transport(section& from, std::string_view url_key, con
     rabbitmq_options options{.url = url.reveal()};
     take(options.exchange, from.text("exchange"));
     take(options.routing_key, from.text("routing_key"));
+    options.declare = read_declaration(from, options.exchange);
     take(options.mandatory, from.flag("mandatory"));
     take(options.persistent, from.flag("persistent"));
     take_size(options.window, from, "window", 100'000);

@@ -60,9 +60,10 @@ void examination::look_at_work(const store_stats& stats, std::int64_t overdue_ba
     add(fine_if(stats.blocked_keys == 0), "blocked keys", std::to_string(stats.blocked_keys),
         stats.blocked_keys == 0 ? "" : "retry or skip them: see `posthorn dead keys`");
     add(fine_if(overdue_batches == 0), "overdue leases", std::to_string(overdue_batches),
-        overdue_batches == 0
-            ? ""
-            : "a worker died and nobody has reaped its messages yet: is a worker running?");
+        overdue_batches == 0 ? ""
+                             : "a worker died, and no other one has taken its messages back: start "
+                               "a worker (`posthorn "
+                               "work`, `posthorn serve`); each one does that");
 }
 
 } // namespace posthorn::contract

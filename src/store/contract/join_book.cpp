@@ -3,7 +3,6 @@
 
 #include "core/join.hpp"
 #include "core/planted.hpp"
-#include "core/validation.hpp"
 #include <posthorn/error.hpp>
 
 #include <fmt/format.h>
@@ -15,8 +14,6 @@
 
 namespace posthorn::contract {
 namespace {
-
-constexpr std::string_view deadline_topic = "join.deadline";
 
 [[noreturn]] void refuse_unknown(join_id which)
 {
@@ -116,6 +113,7 @@ void join_book::count(std::span<const ended_message> which)
     if constexpr (!core::forgets_the_inbox)
         tell_inbox(rows, which);
     jobs_.ended(rows, which);
+    report_ends(rows, which);
     std::erase_if(rows, [](const join_row& row) { return !concerns_its_join(row); });
     if (rows.empty())
         return;
@@ -196,6 +194,7 @@ void join_book::came_back(std::span<const std::int64_t> positions)
     if (!from_outside.empty())
         inbox_.follow(from_outside, inbox_state::seen);
     jobs_.came_back(rows);
+    report_comebacks(rows);
     std::erase_if(rows, [&](const join_row& row) { return !has_failed(row); });
     if (rows.empty())
         return;
@@ -243,71 +242,12 @@ void join_book::conclude(by_number& joins, const std::map<std::int64_t, message_
     has_enqueued_ = true;
 }
 
-void join_book::continue_after(const std::vector<join_record>& ended,
-                               const std::map<std::int64_t, message_id>& causes)
-{
-    std::map<std::int64_t, const join_record*> by_their_number;
-    std::vector<std::int64_t> numbers;
-    for (const auto& each : ended) {
-        if (each.state == join_state::cancelled)
-            continue;
-        by_their_number.emplace(each.position, &each);
-        numbers.push_back(each.position);
-    }
-    if (numbers.empty())
-        return;
-    const auto found = reader_.continuations(numbers);
-    std::vector<std::string> texts; // which the views of the messages refer to
-    texts.reserve(found.size() * 2);
-    std::vector<new_message> messages;
-    for (const auto& each : found) {
-        const auto& join = *by_their_number.at(each.join);
-        const auto& what = join.state == join_state::completed ? each.on_complete : each.on_fail;
-        if (!what)
-            continue;
-        const auto& headers_json = texts.emplace_back(
-            core::headers_to_json({{std::string(join_header), to_string(join.id)}}));
-        const auto cause = causes.find(each.join);
-        const auto& causation =
-            texts.emplace_back(cause == causes.end() ? std::string{} : to_string(cause->second));
-        new_message next;
-        next.topic = what->topic;
-        next.payload = what->payload;
-        next.correlation_id = each.correlation_id;
-        next.causation_id = causation;
-        next.headers_json = headers_json;
-        messages.push_back(next);
-    }
-    if (!messages.empty())
-        writer_.insert(messages);
-}
-
 join_record join_book::locked(join_id which)
 {
     auto found = table_.lock(which);
     if (!found)
         refuse_unknown(which);
     return *std::move(found);
-}
-
-join_id join_book::open(const join_options& how, std::string_view correlation_id)
-{
-    const auto id = how.id.value_or(join_id{uuid::version_7(world_.clock->now(), *world_.random)});
-    const auto number = table_.insert({.id = id, .how = how, .correlation_id = correlation_id});
-    if (!how.deadline)
-        return id;
-    // A message that expires without ever running: whoever claims, or looks ahead, sees to that.
-    const auto about = to_string(id);
-    new_message timer;
-    timer.topic = deadline_topic;
-    timer.payload = about;
-    timer.correlation_id = correlation_id;
-    timer.expiry = *how.deadline;
-    const auto added = writer_.insert({&timer, 1}).front();
-    table_.keep_back(added.position);
-    const new_member row{.seq = added.position, .id = added.id, .role = join_role::deadline};
-    table_.add(number, {&row, 1});
-    return id;
 }
 
 void join_book::require_room(const join_record& in, std::size_t more) const
@@ -421,10 +361,16 @@ report_answer join_book::report(join_id of, message_id member, member_state as)
         for (const auto& row : table_.rows_of({&found->seq, 1}))
             if (row.join == join.position && row.role == join_role::member)
                 mine = row;
-    if (!mine)
+    if (!mine) {
+        if (auto row = remote_.find_remote(join.position, member)) {
+            if (row->state != member_state::pending || join.state != join_state::pending)
+                return row->state == as ? report_answer::known : report_answer::ended;
+            return settle_remote(join, *row, as); // what its store says is kept apart
+        }
         throw error(error_code::not_found,
                     fmt::format("message {} is no member of join {}: attach it first",
                                 to_string(member), to_string(of)));
+    }
     if (core::continues_twice && join.state != join_state::pending)
         continue_after({join}, {});
     if (mine->state == member_state::left || join.state != join_state::pending)
@@ -497,7 +443,11 @@ std::size_t join_book::redrive(join_id which, message_keeper& keeper)
         if (page.size() < page_size)
             break;
     }
-    if (again.empty() && completed.empty())
+    const auto has_a_chance = [](const remote_row& row) {
+        return row.reported != member_state::failed;
+    };
+    if (again.empty() && completed.empty() &&
+        std::ranges::none_of(redrivable_remotes(*seen), has_a_chance))
         return 0;
     auto join = locked(which);
     if (join.state != join_state::failed)
@@ -517,9 +467,20 @@ std::size_t join_book::redrive(join_id which, message_keeper& keeper)
         table_.mark(completed, member_state::completed);
     if (!failed.empty())
         table_.mark(failed, member_state::failed);
+    const auto remotes = redrivable_remotes(join); // again: now they cannot change
+    for (auto row : remotes) {
+        if (row.state == member_state::left && join.expected && join.attached >= *join.expected)
+            continue; // it came too late, and its place is taken
+        join.failed -= row.state == member_state::failed ? 1 : 0;
+        join.attached += row.state == member_state::left ? 1 : 0;
+        row.state = row.reported;
+        count_in(join, row.state);
+        remote_.put_remote(row);
+    }
     by_number joins{{join.position, join}};
     conclude(joins, {});
-    return again.size() + completed.size();
+    return again.size() + completed.size() +
+           static_cast<std::size_t>(std::ranges::count_if(remotes, has_a_chance));
 }
 
 // A dead message is redriven. One that was removed cannot be asked any more.

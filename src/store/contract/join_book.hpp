@@ -9,22 +9,44 @@
 #include "store/contract/join_table.hpp"
 #include "store/contract/message_keeper.hpp"
 #include "store/contract/message_writer.hpp"
+#include "store/contract/remote_join_table.hpp"
 #include "store/contract/settlement_follower.hpp"
 #include <posthorn/environment.hpp>
 
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace posthorn::contract {
 
+/// What is said of a member elsewhere.
+struct join_report {
+    message_id member;
+    member_state state = member_state::pending;
+    std::string store = {};   ///< where it is
+    std::int64_t version = 0; ///< later reports of one member have larger ones
+    std::int64_t seq = 0;     ///< of the member, on its own side
+};
+
+struct counted_report {
+    report_answer answer = report_answer::known;
+    std::string refused = {}; ///< why it can never count; nothing has changed then
+};
+
 class join_book final : public settlement_follower {
 public:
-    join_book(join_table& table, join_reader& reader, inbox_table& inbox, job_book& jobs,
-              message_writer& writer, const posthorn::environment& world)
-        : table_(table), reader_(reader), inbox_(inbox), jobs_(jobs), writer_(writer), world_(world)
+    join_book(join_table& table, join_reader& reader, remote_join_table& remote, inbox_table& inbox,
+              job_book& jobs, message_writer& writer, const posthorn::environment& world)
+        : table_(table),
+          reader_(reader),
+          remote_(remote),
+          inbox_(inbox),
+          jobs_(jobs),
+          writer_(writer),
+          world_(world)
     {}
 
     void ended(std::span<const ended_message> which) override;
@@ -33,11 +55,22 @@ public:
     void follow_gathered() override;
     void forget_gathered() noexcept override;
 
-    join_id open(const join_options& how, std::string_view correlation_id);
+    /// The join belongs to what is ambient here; else to itself.
+    join_id open(const join_options& how);
+
+    /// What a join belongs to; empty if there is no such join. The text lives as long as this.
+    [[nodiscard]] std::string_view correlation_of(join_id which);
+
     std::vector<attach_answer> attach(join_id to, std::span<const message_id> which);
 
     /// For messages that this transaction has added.
     void attach_new(join_id to, std::span<const locator> which);
+
+    /// The end of a message here is reported to a join elsewhere.
+    attach_answer attach(const remote_join& to, message_id which);
+
+    /// Counts what was reported from elsewhere.
+    counted_report count_report(join_id of, const join_report& what);
 
     bool seal(join_id which, std::optional<std::int64_t> expected);
     report_answer report(join_id of, message_id member, member_state as);
@@ -53,6 +86,7 @@ public:
 
     [[nodiscard]] join_reader& reader() noexcept { return reader_; }
     [[nodiscard]] join_table& table() noexcept { return table_; }
+    [[nodiscard]] remote_join_table& remote() noexcept { return remote_; }
 
     /// Whether anything was enqueued or released here, which somebody may want to know of.
     [[nodiscard]] bool has_enqueued() const noexcept { return has_enqueued_; }
@@ -62,6 +96,12 @@ private:
 
     void count(std::span<const ended_message> which);
     void tell_inbox(std::span<const join_row> rows, std::span<const ended_message> which);
+    void report_ends(std::span<const join_row> rows, std::span<const ended_message> which);
+    void report_comebacks(std::span<const join_row> rows);
+    void enqueue_reports(std::span<const join_report> reports,
+                         std::span<const report_address> addresses);
+    report_answer settle_remote(join_record join, remote_row row, member_state as);
+    [[nodiscard]] std::vector<remote_row> redrivable_remotes(const join_record& join);
     [[nodiscard]] join_record locked(join_id which);
     [[nodiscard]] member_state stands_after_redrive(message_id member, message_keeper& keeper);
     void require_room(const join_record& in, std::size_t more) const;
@@ -73,10 +113,12 @@ private:
 
     join_table& table_;
     join_reader& reader_;
+    remote_join_table& remote_;
     inbox_table& inbox_;
     job_book& jobs_;
     message_writer& writer_;
     const posthorn::environment& world_;
+    std::map<join_id, std::string> correlations_; ///< of joins that this transaction has met
     bool gathering_ = false;
     bool has_enqueued_ = false;
     std::vector<ended_message> gathered_;

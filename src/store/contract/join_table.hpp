@@ -22,6 +22,7 @@ enum class join_role : std::int64_t {
     inbox = 3,    ///< of no join: the inbox remembers how it ended; the join's number is 0
     run = 4,      ///< of no join: the run of a job
     tick = 5,     ///< of no join: it waits for a job's next instant
+    remote = 6,   ///< of no join here: its end is reported to joins elsewhere
 };
 
 /// A join's row for one message.
@@ -44,6 +45,7 @@ struct new_join {
     join_id id;
     const join_options& how;
     std::string_view correlation_id;
+    std::string_view trace; ///< `traceparent`, and behind a blank `tracestate`; empty: none
 };
 
 /// A message that cannot end, or come back, before this transaction does.
@@ -99,6 +101,7 @@ struct continuation {
     std::optional<message> on_complete;
     std::optional<message> on_fail;
     std::string correlation_id;
+    std::string trace; ///< as of `new_join`
 };
 
 /// Looking at joins; nothing here writes or locks.

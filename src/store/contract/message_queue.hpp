@@ -10,6 +10,7 @@
 #include <posthorn/delivery.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@ struct claim_request {
     /// Parked messages of these topics, at most `limit` of them and the oldest first, become ready
     /// before the claim chooses; their due times are what they were.
     std::span<const std::string> unpark = {};
+    std::int64_t unpark_after = 0; ///< of those only the ones behind this position
 };
 
 /// A claimed message that is not settled yet.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "store/contract/job_table.hpp"
+#include "store/contract/remote_join_table.hpp"
 #include <posthorn/idempotency.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
@@ -52,6 +53,24 @@ join_record read_join(const Row& row)
     result.grouping_key = row.text(15);
     result.correlation_id = row.text(16);
     return result;
+}
+
+template <typename Row>
+report_address read_report_address(const Row& row)
+{
+    return {.seq = row.integer(0),
+            .to = {.store = std::string(row.text(1)), .join = join_id{row.id(2).value()}}};
+}
+
+template <typename Row>
+remote_row read_remote(const Row& row, std::int64_t join)
+{
+    return {.join = join,
+            .id = row.id(0),
+            .store = std::string(row.text(1)),
+            .state = static_cast<member_state>(row.integer(2)),
+            .reported = static_cast<member_state>(row.integer(3)),
+            .version = row.integer(4)};
 }
 
 template <typename Row>

@@ -1,4 +1,5 @@
 // The public handles over the contract: transaction and store.
+#include "core/lineage.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/message_reader.hpp"
 #include "store/contract/session.hpp"
@@ -19,9 +20,28 @@ transaction& transaction::operator=(transaction&& other) noexcept
 {
     session_ = std::move(other.session_); // first: the old one still uses its store
     of_ = std::move(other.of_);
+    give_back_numbers();
+    numbers_ = std::move(other.numbers_);
+    other.numbers_.clear();
     return *this;
 }
-transaction::~transaction() = default;
+transaction::~transaction()
+{
+    give_back_numbers();
+}
+
+void transaction::depends_on_this(core::drawn_numbers numbers)
+{
+    if (of_ && !numbers.empty())
+        numbers_.push_back(std::move(numbers));
+}
+
+// The latest first: only the number that was given out last can go back.
+void transaction::give_back_numbers() noexcept
+{
+    for (; !numbers_.empty(); numbers_.pop_back())
+        numbers_.back().give_back();
+}
 
 contract::session& transaction::session()
 {
@@ -32,7 +52,14 @@ contract::session& transaction::session()
 
 void transaction::commit()
 {
-    session().commit();
+    try {
+        session().commit();
+    } catch (const error& failure) {
+        if (failure.in_doubt())
+            numbers_.clear(); // its messages may exist
+        throw;
+    }
+    numbers_.clear();
     session_.reset();
 }
 
@@ -40,6 +67,7 @@ void transaction::rollback()
 {
     session().rollback();
     session_.reset();
+    give_back_numbers();
 }
 
 contract::outlook contract::backend::outlook()

@@ -2,6 +2,7 @@
 #include "store/mariadb/backend.hpp"
 
 #include "store/contract/hurry.hpp"
+#include "store/contract/patience.hpp"
 #include "store/contract/polling_bell.hpp"
 #include "store/mariadb/location.hpp"
 #include "store/mariadb/outlook.hpp"
@@ -18,7 +19,7 @@ constexpr int attempts_max = 6;
 
 std::unique_ptr<connection> connect(const settings& where)
 {
-    auto db = std::make_unique<connection>(where);
+    auto db = connect_patiently(where);
     require_current(*db);
     return db;
 }
@@ -39,13 +40,15 @@ auto until_reached(const environment& world, Work&& work)
         try {
             return work();
         } catch (const error& failure) {
-            if (!may_pass(failure) || attempt == attempts_max)
+            const auto* const whose = contract::patience_scope::current();
+            if (!may_pass(failure) || attempt == attempts_max ||
+                (whose != nullptr && whose->is_over()))
                 throw;
         }
         const auto ceiling = std::chrono::milliseconds{25} * (1 << attempt);
-        world.clock->pause(std::chrono::duration_cast<duration>(
-            std::chrono::duration<double, std::milli>(ceiling) *
-            (0.5 + world.random->fraction() / 2)));
+        contract::rest_patiently(world, std::chrono::duration_cast<duration>(
+                                            std::chrono::duration<double, std::milli>(ceiling) *
+                                            (0.5 + world.random->fraction() / 2)));
     }
 }
 
@@ -112,7 +115,7 @@ void backend::on_any(const std::function<void(connection&)>& work)
 batch backend::claim(const contract::claim_request& request)
 {
     const auto any_due = [&](connection& db) {
-        return queue(db, &hints_.front, nullptr).any_due(request.unpark);
+        return queue(db, &hints_.front, nullptr).any_due(request);
     };
     if (was_idle_ && !ask(any_due))
         return {};

@@ -1,6 +1,7 @@
 // Connections: how one is made, and what its session must look like before anything is done on it.
 #include "store/mariadb/connection.hpp"
 
+#include "store/contract/patience.hpp"
 #include "store/mariadb/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -10,6 +11,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace posthorn::mariadb {
 namespace {
@@ -77,9 +80,11 @@ connection::connection(const settings& with)
         throw std::bad_alloc();
     try {
         open(with);
+        socket_ = fcntl(static_cast<int>(mysql_get_socket(db_)), F_DUPFD_CLOEXEC, 0);
         set_up(with);
     } catch (...) {
         mysql_close(db_);
+        close_socket();
         throw;
     }
 }
@@ -99,6 +104,13 @@ connection::~connection()
     hurried_.clear();
     if (owned_)
         mysql_close(db_);
+    close_socket();
+}
+
+void connection::close_socket() const noexcept
+{
+    if (socket_ >= 0)
+        close(socket_);
 }
 
 void connection::open(const settings& with)
@@ -185,12 +197,13 @@ query connection::use(const contract::named_statement& which)
     auto& prepared = (hurries ? hurried_ : prepared_)[static_cast<std::size_t>(which.index)];
     if (!prepared || !prepared->usable())
         prepared = std::make_unique<prepared_statement>(
-            db_, (hurries ? without_waiting : "") + with_prefix(which.text), which.name);
+            db_, socket_, (hurries ? without_waiting : "") + with_prefix(which.text), which.name);
     return query{*prepared, which};
 }
 
 void connection::execute(const std::string& sql, std::string_view during)
 {
+    const contract::socket_wait interruptible(socket_);
     if (mysql_real_query(db_, sql.data(), static_cast<unsigned long>(sql.size())) != 0)
         throw_error(complaint_of(db_), during);
     if (auto* rows = mysql_store_result(db_); rows != nullptr)
@@ -199,6 +212,7 @@ void connection::execute(const std::string& sql, std::string_view during)
 
 std::optional<std::string> connection::ask(const std::string& sql, std::string_view during)
 {
+    const contract::socket_wait interruptible(socket_);
     if (mysql_real_query(db_, sql.data(), static_cast<unsigned long>(sql.size())) != 0)
         throw_error(complaint_of(db_), during);
     const std::unique_ptr<MYSQL_RES, void (*)(MYSQL_RES*)> rows(mysql_store_result(db_),
@@ -229,8 +243,10 @@ std::string connection::with_prefix(std::string_view text) const
 // does nothing. The client library does not read it from the answer to a ping.
 bool connection::in_transaction() const
 {
-    if (mysql_errno(db_) != 0)
+    if (mysql_errno(db_) != 0) {
+        const contract::socket_wait interruptible(socket_);
         mysql_query(db_, "DO 0");
+    }
     return (db_->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (db_->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
 }
@@ -256,6 +272,12 @@ std::size_t connection::statement_bytes_max()
 std::string json_list(std::span<const std::int64_t> numbers)
 {
     return fmt::format("[{}]", fmt::join(numbers, ","));
+}
+
+std::unique_ptr<connection> connect_patiently(const settings& with)
+{
+    return contract::open_patiently<connection>(
+        [with] { return std::make_unique<connection>(with); });
 }
 
 } // namespace posthorn::mariadb

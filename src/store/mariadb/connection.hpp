@@ -41,7 +41,8 @@ struct complaint {
 /// A statement as the server keeps it, with buffers for the rows it gives.
 class prepared_statement {
 public:
-    prepared_statement(MYSQL* db, const std::string& text, std::string_view name);
+    /// `socket`: see `connection::socket`.
+    prepared_statement(MYSQL* db, int socket, const std::string& text, std::string_view name);
     prepared_statement(const prepared_statement&) = delete;
     prepared_statement& operator=(const prepared_statement&) = delete;
     ~prepared_statement();
@@ -62,6 +63,7 @@ private:
     };
 
     MYSQL_STMT* handle_;
+    int socket_;
     std::vector<column> columns_;
     std::vector<MYSQL_BIND> results_;
     bool usable_ = true;
@@ -213,6 +215,10 @@ public:
 
     [[nodiscard]] MYSQL* handle() const noexcept { return db_; }
 
+    /// What ends a call that waits for the server when it is shut down; less than 0: nothing does.
+    /// It is a number of our own for the client library's socket, which that closes when it likes.
+    [[nodiscard]] int socket() const noexcept { return socket_; }
+
     /// Whether what is executed now can be rolled back. After an error, which may have ended the
     /// transaction and does not say so, the server is asked.
     [[nodiscard]] bool in_transaction() const;
@@ -227,12 +233,14 @@ public:
 private:
     void open(const settings& with);
     void set_up(const settings& with);
+    void close_socket() const noexcept;
 
     /// Whether it is worth while to ask for a lock once more.
     [[nodiscard]] bool asks_again(int asked);
 
     MYSQL* db_ = nullptr;
     bool owned_;
+    int socket_ = -1;
     patience patience_ = patience::lock_timeout;
     monotonic_time hurries_until_{};
     std::string prefix_;
@@ -254,6 +262,9 @@ auto connection::insist(Work&& work)
         }
     }
 }
+
+/// A connection of one's own; a worker that ends does not wait for it.
+[[nodiscard]] std::unique_ptr<connection> connect_patiently(const settings& with);
 
 /// A caller's transaction may have an old view of the database; ours look anew each time.
 enum class view { newest, may_be_old };

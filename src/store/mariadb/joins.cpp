@@ -83,6 +83,7 @@ std::int64_t joins::insert(const contract::new_join& what)
         .bind(statement::now, time_for(db_))
         .bind_bytes_or_null(statement::grouping_key, how.grouping_key)
         .bind_bytes_or_null(statement::correlation_id, what.correlation_id)
+        .bind_bytes_or_null(statement::trace, what.trace)
         .bind_bytes(statement::metadata, how.metadata);
     if (how.expected)
         row.bind(statement::expected, *how.expected);
@@ -297,6 +298,9 @@ std::size_t joins::remove_ended(duration older_than, std::size_t limit)
         removed += static_cast<std::size_t>(gone);
         if (gone == room)
             break;
+        db_.use(sql::delete_remote_members::text)
+            .bind(sql::delete_remote_members::number, number)
+            .run();
         db_.use(sql::delete_join::text).bind(sql::delete_join::number, number).run();
         ++removed;
     }
@@ -364,7 +368,8 @@ std::vector<contract::continuation> joins::continuations(std::span<const std::in
         result.push_back({.join = row.integer(0),
                           .on_complete = contract::message_or_none(row, 1),
                           .on_fail = contract::message_or_none(row, 3),
-                          .correlation_id = std::string(row.text(5))});
+                          .correlation_id = std::string(row.text(5)),
+                          .trace = std::string(row.text(6))});
     return result;
 }
 

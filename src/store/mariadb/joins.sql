@@ -2,10 +2,10 @@
 
 -- name: open_join
 INSERT INTO {p}joins (id, expected, needed, any_failure_fails, created_at, updated_at, deadline_at, grouping_key,
-                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
+                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload, trace)
 VALUES (:id, :expected, :needed, :any_failure_fails, COALESCE(:now, {{clock}}), COALESCE(:now, {{clock}}),
         COALESCE(:now, {{clock}}) + :deadline, :grouping_key,
-        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload)
+        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload, :trace)
 RETURNING number
 
 -- fragment: join_columns
@@ -41,7 +41,7 @@ SELECT {{join_columns}} FROM {p}join_member m FORCE INDEX ({p}join_member_seq)
  WHERE m.seq = :seq AND {{page_of_joins}}
 
 -- name: continuations
-SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id
+SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id, j.trace
   FROM {{list}} STRAIGHT_JOIN {p}joins j FORCE INDEX (PRIMARY) ON j.number = l.seq
 
 -- name: save_joins
@@ -110,3 +110,29 @@ DELETE FROM {p}join_member WHERE number = :number LIMIT :limit
 
 -- name: delete_join
 DELETE FROM {p}joins WHERE number = :number
+
+-- name: remember_report
+INSERT IGNORE INTO {p}join_report (seq, store, join_id) VALUES (:seq, :store, :join_id)
+
+-- name: report_addresses
+SELECT r.seq, r.store, r.join_id FROM {{list}} STRAIGHT_JOIN {p}join_report r FORCE INDEX (PRIMARY) ON r.seq = l.seq
+
+-- name: forget_reports
+DELETE r FROM {{list}} STRAIGHT_JOIN {p}join_report r FORCE INDEX (PRIMARY) ON r.seq = l.seq
+
+-- name: follow_remote_no_more
+DELETE m FROM {{list}} STRAIGHT_JOIN {p}join_member m FORCE INDEX (PRIMARY) ON m.number = 0 AND m.role = 6 AND m.seq = l.seq
+
+-- name: find_remote_member
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id = :id LOCK IN SHARE MODE
+
+-- name: put_remote_member
+INSERT INTO {p}join_remote (number, id, store, state, reported, version)
+VALUES (:number, :id, :store, :state, :reported, :version)
+    ON DUPLICATE KEY UPDATE state = :state, reported = :reported, version = :version
+
+-- name: remote_members_of_join
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id > :after ORDER BY id LIMIT :limit
+
+-- name: delete_remote_members
+DELETE FROM {p}join_remote WHERE number = :number

@@ -85,16 +85,16 @@ std::vector<contract::outlook::parked_topic> parking::topics()
 }
 
 // Those of the topics that have parked messages, the one with the lowest number first.
-std::vector<parking::topic_start> parking::starts_of(std::span<const std::string> topics)
+std::vector<parking::topic_start> parking::starts_of(const selection& which)
 {
     std::vector<topic_start> result;
-    if (topics.empty())
+    if (which.topics.empty())
         return result;
-    const std::set<std::string_view> distinct(topics.begin(), topics.end());
+    const std::set<std::string_view> distinct(which.topics.begin(), which.topics.end());
     const std::vector<std::string_view> asked(distinct.begin(), distinct.end());
     const auto list = hexadecimal_list(asked);
     auto row = db_.use(sql::parked_among::text);
-    row.bind_ascii(sql::parked_among::list, list);
+    row.bind_ascii(sql::parked_among::list, list).bind(sql::parked_among::after, which.after);
     while (row.step())
         if (!row.is_null(1))
             result.push_back({.first = row.integer(1),
@@ -103,17 +103,16 @@ std::vector<parking::topic_start> parking::starts_of(std::span<const std::string
     return result;
 }
 
-bool parking::any_of(std::span<const std::string> topics)
+bool parking::any_of(const selection& which)
 {
-    return !starts_of(topics).empty();
+    return !starts_of(which).empty();
 }
 
 // Topic by topic, because a statement about several would lock all they have before it sorts.
-std::vector<std::int64_t> parking::lock_first(std::span<const std::string> topics,
-                                              std::size_t limit)
+std::vector<std::int64_t> parking::lock_first(const selection& which, std::size_t limit)
 {
     std::vector<std::int64_t> result;
-    for (const auto& [first, topic] : starts_of(topics)) {
+    for (const auto& [first, topic] : starts_of(which)) {
         const auto before =
             result.size() < limit ? std::numeric_limits<std::int64_t>::max() : result.back();
         if (first >= before)
@@ -122,6 +121,7 @@ std::vector<std::int64_t> parking::lock_first(std::span<const std::string> topic
             using statement = sql::lock_parked;
             auto row = db_.use(statement::text);
             row.bind_bytes(statement::topic, topic)
+                .bind(statement::after, which.after)
                 .bind(statement::before, before)
                 .bind(statement::limit, static_cast<std::int64_t>(limit));
             while (row.step())
@@ -133,9 +133,9 @@ std::vector<std::int64_t> parking::lock_first(std::span<const std::string> topic
     return result;
 }
 
-std::size_t parking::unpark(std::span<const std::string> topics, std::size_t limit)
+std::size_t parking::unpark(const selection& which, std::size_t limit)
 {
-    const auto listed = limit > 0 ? lock_first(topics, limit) : std::vector<std::int64_t>{};
+    const auto listed = limit > 0 ? lock_first(which, limit) : std::vector<std::int64_t>{};
     if (listed.empty())
         return 0;
     std::vector<std::int64_t> free;

@@ -32,20 +32,26 @@ public:
     /// The topics that have parked messages, and why the first of each is. Locks nothing.
     [[nodiscard]] std::vector<contract::outlook::parked_topic> topics();
 
-    /// Whether messages of these topics are parked. Locks nothing.
-    [[nodiscard]] bool any_of(std::span<const std::string> topics);
+    /// Which messages to take back: those of these topics, behind a position.
+    struct selection {
+        std::span<const std::string> topics;
+        std::int64_t after = 0;
+    };
 
-    /// Makes up to `limit` messages of these topics ready, the lowest numbers first. What others
+    /// Whether there are any. Locks nothing.
+    [[nodiscard]] bool any_of(const selection& which);
+
+    /// Makes up to `limit` of these messages ready, the lowest numbers first. What others
     /// have locked it passes over; it waits for nobody. Returns: how many.
-    std::size_t unpark(std::span<const std::string> topics, std::size_t limit);
+    std::size_t unpark(const selection& which, std::size_t limit);
 
 private:
     struct topic_start {
         std::int64_t first = 0;
         std::string_view topic;
     };
-    std::vector<topic_start> starts_of(std::span<const std::string> topics);
-    std::vector<std::int64_t> lock_first(std::span<const std::string> topics, std::size_t limit);
+    std::vector<topic_start> starts_of(const selection& which);
+    std::vector<std::int64_t> lock_first(const selection& which, std::size_t limit);
 
     connection& db_;
 };

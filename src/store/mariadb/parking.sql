@@ -8,15 +8,15 @@ SELECT m.topic, l.seq, l.reason
     ON DUPLICATE KEY UPDATE reason = VALUES(reason)
 
 -- name: parked_among
--- The first parked message of each of these topics, without a lock. Topics are bytes, and JSON is text: therefore in
+-- The first parked message behind :after of each of these topics, without a lock. Topics are bytes, and JSON is text: therefore in
 -- hexadecimal digits.
 SELECT l.number, (SELECT p.seq FROM {p}parked p FORCE INDEX (PRIMARY)
-                   WHERE p.topic = UNHEX(l.topic) ORDER BY p.seq LIMIT 1)
+                   WHERE p.topic = UNHEX(l.topic) AND p.seq > :after ORDER BY p.seq LIMIT 1)
   FROM JSON_TABLE(:list, '$[*]' COLUMNS (number FOR ORDINALITY, topic VARCHAR(510) PATH '$')) l
 
 -- name: lock_parked
 SELECT seq FROM {p}parked FORCE INDEX (PRIMARY)
- WHERE topic = :topic AND seq < :before ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ WHERE topic = :topic AND seq > :after AND seq < :before ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: lock_parked_rows
 -- Whoever cancels or expires a message locks its row in the queue first. They are passed over, not waited for: so the

@@ -55,7 +55,7 @@ queue::sight queue::look()
             .queued = row.integer(4) != 0};
 }
 
-bool queue::any_due(std::span<const std::string> unpark)
+bool queue::any_due(const contract::claim_request& request)
 {
     const auto seen = look();
     if (seen.has_chores() && !leaves_chores())
@@ -66,7 +66,7 @@ bool queue::any_due(std::span<const std::string> unpark)
         if (row.integer(0) != 0)
             return true;
     }
-    if (parking(db_).any_of(unpark))
+    if (parking(db_).any_of({.topics = request.unpark, .after = request.unpark_after}))
         return true;
     priority_walk walk(db_);
     while (seen.queued && walk.next())
@@ -82,7 +82,8 @@ batch queue::claim(const contract::claim_request& request)
     const bool later = leaves_chores();
     if (!later)
         do_chores(seen, expire_max);
-    const auto unparked = parking(db_).unpark(request.unpark, request.limit);
+    const auto unparked = parking(db_).unpark(
+        {.topics = request.unpark, .after = request.unpark_after}, request.limit);
 
     // What expires may have been the head of a key, whose next is ready now.
     const bool queued = seen.queued || (seen.has_chores() && !later) || unparked > 0;

@@ -23,7 +23,7 @@ public:
 
     /// Whether a claim would find anything to do, or to unpark. Two statements that lock nothing,
     /// mostly.
-    [[nodiscard]] bool any_due(std::span<const std::string> unpark);
+    [[nodiscard]] bool any_due(const contract::claim_request& request);
 
     batch claim(const contract::claim_request& request) override;
     std::vector<start_answer> start(std::string_view owner, fence which,

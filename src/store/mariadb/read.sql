@@ -17,6 +17,16 @@ m.seq > :after AND m.seq < COALESCE(:before, 9223372036854775807)
 -- fragment: effective_place
 IF(q.place = 0, IF({{waits}}, 2, 1), q.place)
 
+-- fragment: at_limit
+-- Whether a message that was put aside waits for the limit of a handler.
+(COALESCE((SELECT a.reason FROM {p}message n FORCE INDEX (PRIMARY)
+             STRAIGHT_JOIN {p}parked a FORCE INDEX (PRIMARY) ON a.topic = n.topic AND a.seq = n.seq
+            WHERE n.seq = q.seq), 0) = 2)
+
+-- fragment: ready_as
+-- 0 is all of them; else 1 due, 2 due later, 3 due later because it has failed.
+(:ready_as = 0 OR :ready_as = CASE WHEN q.due_at <= COALESCE(:now, {{clock}}) THEN 1 WHEN q.errors = 0 THEN 2 ELSE 3 END)
+
 -- name: seqs_of_all
 SELECT m.seq FROM {p}message m
   LEFT JOIN {p}queue q ON :error IS NOT NULL AND q.seq = m.seq
@@ -29,7 +39,7 @@ SELECT m.seq FROM {p}message m
 SELECT q.seq FROM {p}queue q FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
  WHERE q.seq > :after AND q.place IN (0, :place) AND {{filter}}
    AND (:error IS NULL OR INSTR(COALESCE(q.last_error, ''), :error) > 0)
-   AND {{effective_place}} = :place
+   AND {{effective_place}} = :place AND {{ready_as}}
  ORDER BY q.seq LIMIT :limit
 
 -- fragment: by_place_after
@@ -44,8 +54,8 @@ SELECT q.seq FROM {p}queue q FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FO
 (SELECT q.seq FROM {{by_place_after}} AND q.place = 5 ORDER BY q.seq LIMIT :limit)
  ORDER BY seq LIMIT :limit
 
--- name: seqs_of_parked
-SELECT q.seq FROM {{by_place_after}} AND q.place = 9 ORDER BY q.seq LIMIT :limit
+-- name: seqs_put_aside
+SELECT q.seq FROM {{by_place_after}} AND q.place = 9 AND {{at_limit}} = :at_limit AND {{ready_as}} ORDER BY q.seq LIMIT :limit
 
 -- name: seqs_finished
 SELECT f.seq FROM {p}finished f FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = f.seq
@@ -65,14 +75,17 @@ SELECT m.seq, m.id, m.created_at, m.topic, m.ordering_key, m.correlation_id, m.c
        q.started_at, q.failed_at, q.finished_at, q.worker, q.last_error,
        f.state, f.finished_at, f.started_at, f.failed_at, f.attempts, f.errors, f.redrives, f.fence, f.worker, f.last_error,
        f.urgency, f.due_at, f.expires_at,
-       r.seq, p.reason
+       r.seq, p.reason, q.due_at > COALESCE(:now, {{clock}})
   FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq LEFT JOIN {p}queue q ON q.seq = m.seq
        LEFT JOIN {p}finished f ON f.seq = m.seq LEFT JOIN {p}ready r ON r.seq = m.seq
        LEFT JOIN {p}parked p ON p.topic = m.topic AND p.seq = m.seq
 
 -- name: count_queue
-SELECT t.place, t.later, COUNT(*), MIN(t.due_at)
-  FROM (SELECT {{effective_place}} AS place, q.due_at > :now AS later, q.due_at FROM {p}queue q) t
+-- What waits for the limit of a handler counts as ready.
+SELECT t.place, t.later, COUNT(*), MIN(t.due_at), CAST(SUM(t.failed) AS SIGNED)
+  FROM (SELECT IF(q.place = 9 AND {{at_limit}}, 1, {{effective_place}}) AS place, q.due_at > :now AS later, q.due_at,
+               q.errors > 0 AS failed
+          FROM {p}queue q) t
  GROUP BY t.place, t.later
 
 -- name: count_finished

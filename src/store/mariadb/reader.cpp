@@ -55,7 +55,23 @@ std::vector<std::int64_t> seqs_in_queue(connection& db, const message_filter& fi
     using statement = sql::seqs_in_queue;
     auto row = db.use(statement::text);
     bind_filter<statement>(row, filter);
-    row.bind(statement::place, number(where));
+    row.bind(statement::place, number(where))
+        .bind(statement::now, db.environment().clock->database_time())
+        .bind(statement::ready_as, where == place::ready ? contract::ready_number(filter) : 0);
+    return numbers(row);
+}
+
+// With `at_limit` those that wait for the limit of a handler, which are ready; else the parked
+// ones.
+std::vector<std::int64_t> seqs_put_aside(connection& db, const message_filter& filter,
+                                         bool at_limit)
+{
+    using statement = sql::seqs_put_aside;
+    auto row = db.use(statement::text);
+    bind_filter<statement>(row, filter);
+    row.bind(statement::at_limit, std::int64_t{at_limit})
+        .bind(statement::now, db.environment().clock->database_time())
+        .bind(statement::ready_as, at_limit ? contract::ready_number(filter) : 0);
     return numbers(row);
 }
 
@@ -102,8 +118,12 @@ void read_queue_part(const query& row, message_record& into)
     into.finished_at = row.time_or_none(20);
     into.worker = row.text(21);
     into.last_error = row.text(22);
-    if (where == place::parked)
+    if (where == place::parked) {
         into.parked_for = park_reason_of(row.integer(37));
+        into.state = contract::state_aside(*into.parked_for);
+    }
+    if (into.state == message_state::ready)
+        into.ready_as = contract::ready_as(row.integer(38) != 0, into.errors);
 }
 
 void read_finished_part(const query& row, message_record& into)
@@ -158,7 +178,8 @@ std::vector<message_record> reader::load(const std::vector<std::int64_t>& seqs, 
         using statement = sql::message_rows;
         auto row = db_.use(statement::text);
         row.bind_ascii(statement::list, list)
-            .bind(statement::with_payload, std::int64_t{with_payload});
+            .bind(statement::with_payload, std::int64_t{with_payload})
+            .bind(statement::now, db_.environment().clock->database_time());
         while (row.step()) {
             auto& next = result.emplace_back(read_message_part(row));
             if (!row.is_null(23))
@@ -208,11 +229,15 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
     if (!filter.state)
         return seqs<sql::seqs_of_all>(db_, filter);
     switch (*filter.state) {
-    case message_state::ready:
-        return contract::merged(seqs_in_queue(db_, filter, place::ready),
-                                seqs<sql::seqs_of_ready>(db_, filter), filter.limit);
+    case message_state::ready: {
+        auto queued = contract::merged(seqs_in_queue(db_, filter, place::ready),
+                                       seqs_put_aside(db_, filter, true), filter.limit);
+        if (!contract::takes_due(filter))
+            return queued;
+        return contract::merged(queued, seqs<sql::seqs_of_ready>(db_, filter), filter.limit);
+    }
     case message_state::waiting: return seqs_in_queue(db_, filter, place::waiting);
-    case message_state::parked: return seqs<sql::seqs_of_parked>(db_, filter);
+    case message_state::parked: return seqs_put_aside(db_, filter, false);
     case message_state::claimed:
         return contract::merged(seqs_in_queue(db_, filter, place::claimed), claimed_seqs(filter),
                                 filter.limit);
@@ -309,6 +334,7 @@ void reader::count_waiting(store_stats& into, timestamp now)
             oldest = std::min(oldest.value_or(row.time(3)), row.time(3));
         } else if (where == place::ready) {
             into.delayed += count;
+            into.retrying += row.integer(4);
         } else if (where == place::waiting) {
             into.waiting += count;
         } else if (where == place::parked) {

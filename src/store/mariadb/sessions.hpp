@@ -44,7 +44,7 @@ public:
           jobs_(db),
           runs_(db),
           timetable_(jobs_, runs_, joins_, writer_, reader_, world),
-          book_(joins_, joins_, inbox_, timetable_, writer_, world),
+          book_(joins_, joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(db, book_),
           queue_(db, front, &book_),
           reader_(db),

@@ -1,4 +1,5 @@
 // Prepared statements: parameters by place, one row of them or many, and results of any length.
+#include "store/contract/patience.hpp"
 #include "store/mariadb/connection.hpp"
 #include <posthorn/error.hpp>
 
@@ -29,11 +30,13 @@ char* data_of(std::string_view text)
 
 } // namespace
 
-prepared_statement::prepared_statement(MYSQL* db, const std::string& text, std::string_view name)
-    : handle_(mysql_stmt_init(db))
+prepared_statement::prepared_statement(MYSQL* db, int socket, const std::string& text,
+                                       std::string_view name)
+    : handle_(mysql_stmt_init(db)), socket_(socket)
 {
     if (handle_ == nullptr)
         throw_error(complaint_of(db), name);
+    const contract::socket_wait interruptible(socket_);
     if (mysql_stmt_prepare(handle_, text.data(), text.size()) != 0) {
         const auto said = complaint_of(handle_);
         mysql_stmt_close(handle_);
@@ -57,6 +60,7 @@ query::~query()
 {
     if (!executed_ || !prepared_.usable_)
         return;
+    const contract::socket_wait interruptible(prepared_.socket_);
     mysql_stmt_free_result(prepared_.handle_);
     // After the rows of a block comes its end.
     int more = 0;
@@ -237,6 +241,7 @@ void query::execute_many(std::span<const parameter_row> all)
 void query::execute()
 {
     executed_ = true;
+    const contract::socket_wait interruptible(prepared_.socket_);
     if (finished_rows_.empty())
         execute_one(current_);
     else

@@ -1,6 +1,7 @@
 // Opening a PostgreSQL store, and connecting again when the server comes back.
 #include "store/postgres/backend.hpp"
 
+#include "store/contract/patience.hpp"
 #include "store/postgres/lease_bell.hpp"
 #include "store/postgres/listening_bell.hpp"
 #include "store/postgres/schema.hpp"
@@ -25,7 +26,7 @@ constexpr std::chrono::milliseconds first_pause{100};
 shared_connections::shared_connections(location where)
     : pool(where.pool, where.lock_timeout,
            [this] {
-               auto db = std::make_unique<connection>(where_, connection::serving::many_schemas);
+               auto db = connect_patiently(where_, connection::serving::many_schemas);
                ++opened_;
                return db;
            }),
@@ -51,7 +52,7 @@ backend::backend(location where, const store_options& options,
     try {
         if (shared_) {
             require_current(*first, where_);
-            frontier_.reset(first->run(sql::read_mark::text).integer(0, 0));
+            read_mark(*first, frontier_);
         }
     } catch (...) {
         leave_clean(connections(), first);
@@ -70,7 +71,7 @@ pool::turn backend::take()
     try {
         if (const auto opened = shared_->opened();
             seen_opened_.exchange(opened) != opened && opened_)
-            frontier_.reset(turn->run(sql::read_mark::text).integer(0, 0));
+            read_mark(*turn, frontier_);
     } catch (...) {
         seen_opened_ = 0;
         leave_clean(connections(), turn);
@@ -84,9 +85,9 @@ std::unique_ptr<connection> backend::connect()
     const auto& world = options_.environment;
     for (int attempt = 1;; ++attempt) {
         try {
-            auto db = std::make_unique<connection>(where_);
+            auto db = connect_patiently(where_);
             require_current(*db, where_);
-            frontier_.reset(db->run(sql::read_mark::text).integer(0, 0));
+            read_mark(*db, frontier_);
             return db;
         } catch (const error& failure) {
             // What was never reached is more likely misspelt than restarting.
@@ -95,9 +96,9 @@ std::unique_ptr<connection> backend::connect()
         }
         // Everybody lost the server at once; they should not all come back at once.
         const auto ceiling = first_pause * (1 << attempt);
-        world.clock->pause(std::chrono::duration_cast<duration>(
-            std::chrono::duration<double, std::milli>(ceiling) *
-            (0.5 + world.random->fraction() / 2)));
+        contract::rest_patiently(world, std::chrono::duration_cast<duration>(
+                                            std::chrono::duration<double, std::milli>(ceiling) *
+                                            (0.5 + world.random->fraction() / 2)));
     }
 }
 
@@ -233,6 +234,7 @@ migration_report migrate(std::string_view url, const store_options& options)
 {
     const auto where = location::parse(url);
     connection db(where);
+    db.wait_for_ever();
     return bring_up_to_date(db, where, options.environment);
 }
 

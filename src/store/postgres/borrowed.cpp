@@ -6,7 +6,10 @@
 #include <posthorn/error.hpp>
 #include <posthorn/postgres.hpp>
 
+#include <fmt/format.h>
+
 #include <memory>
+#include <string_view>
 
 namespace posthorn::postgres {
 namespace {
@@ -15,6 +18,23 @@ std::string prefix_of(const borrow_options& options)
 {
     core::check_identifier("schema", options.schema);
     return options.schema + ".";
+}
+
+// The server reports each change, so this asks nobody. Bytes that are not converted are checked.
+void require_utf8(const PGconn* db)
+{
+    const auto reported = [&](const char* name) -> std::string_view {
+        const char* value = PQparameterStatus(db, name);
+        return value == nullptr ? "UTF8" : value;
+    };
+    const auto client = reported("client_encoding");
+    const auto server = reported("server_encoding");
+    if (client == "UTF8" || (client == "SQL_ASCII" && (server == "UTF8" || server == client)))
+        return;
+    throw error(error_code::invalid_argument,
+                fmt::format("the client_encoding of this connection is {}, and Posthorn's text is "
+                            "UTF-8: execute SET client_encoding = 'UTF8' before you lend it",
+                            client));
 }
 
 // Holds the connection and the options next to the session that refers to them.
@@ -38,7 +58,7 @@ public:
     postgres::queue& queue() override
     {
         auto& own = checked();
-        front.reset(own.loan::db.run(sql::read_mark::text).integer(0, 0));
+        read_mark(own.loan::db, front);
         return own.session_base::queue();
     }
     contract::message_reader& reader() override { return checked().session_base::reader(); }
@@ -58,6 +78,7 @@ private:
     borrowed_session& checked()
     {
         contract::require_transaction(loan::db.in_transaction(), "BEGIN");
+        require_utf8(loan::db.handle());
         return *this;
     }
 };

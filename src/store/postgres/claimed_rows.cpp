@@ -96,7 +96,7 @@ batch read_handed_batch(const rows& found, int row, duration lease)
     return result;
 }
 
-void note_plain(const rows& claimed, frontier& front)
+void note_plain(const rows& claimed, frontier& front, incarnation tables)
 {
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
     std::int64_t last = 0;
@@ -109,7 +109,7 @@ void note_plain(const rows& claimed, frontier& front)
         ++count;
     }
     if (count > 0)
-        front.claimed(first, last, count);
+        front.claimed(first, last, count, tables);
 }
 
 } // namespace posthorn::postgres

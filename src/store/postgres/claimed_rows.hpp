@@ -16,7 +16,7 @@ namespace posthorn::postgres {
 /// Of `handed_over` and `unheard_of`: each row is a batch.
 [[nodiscard]] batch read_handed_batch(const rows& found, int row, duration lease);
 
-/// Tells the frontier of the plain ones among what `claim` has brought.
-void note_plain(const rows& claimed, frontier& front);
+/// Tells the frontier of the plain ones among what `claim` has brought from these tables.
+void note_plain(const rows& claimed, frontier& front, incarnation tables);
 
 } // namespace posthorn::postgres

@@ -2,6 +2,7 @@
 // answers come back in one round trip.
 #include "store/postgres/connection.hpp"
 
+#include "store/contract/patience.hpp"
 #include "store/postgres/statements.hpp"
 #include <posthorn/error.hpp>
 
@@ -11,6 +12,7 @@
 #include <array>
 #include <charconv>
 #include <poll.h>
+#include <sys/socket.h>
 #include <utility>
 
 namespace posthorn::postgres {
@@ -22,18 +24,45 @@ bool succeeded(const PGresult* result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY;
 }
 
-// Everything our own sessions want. Reading whole tables, or sorting all that waits in order to
+// Everything our own sessions want. Where another role may create operators and functions, the
+// server must not choose among them: names are its own, or carry a schema.
+// Reading whole tables, or sorting all that waits in order to
 // take the first hundred, is what PostgreSQL falls back to when its statistics are old, and on
 // these tables it is never right. So one plan fits all arguments, and is not made again each time.
 std::string session_settings(const location& where)
 {
-    return fmt::format("SET lock_timeout = {}; SET statement_timeout = {}; "
+    return fmt::format("SET search_path = pg_catalog, pg_temp; "
+                       "SET lock_timeout = {}; SET statement_timeout = {}; "
                        "SET default_transaction_isolation = 'read committed'; "
                        "SET enable_seqscan = off; SET enable_hashjoin = off; "
                        "SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off; "
                        "SET plan_cache_mode = force_generic_plan",
                        where.lock_timeout.count() / 1'000, where.statement_timeout.count() / 1'000);
 }
+
+// A server that works ends a statement itself when its time is over: one that says nothing for
+// longer hangs, or is out of reach. A pooler may keep a statement waiting before the server has it.
+duration silence_max(const location& where)
+{
+    using namespace std::chrono_literals;
+    if (where.statement_timeout == duration::zero())
+        return duration::zero();
+    const duration more = where.pooler == location::pooling::none ? 10s : 130s;
+    return where.statement_timeout + more;
+}
+
+// A connection of ours does not block while it sends, so that a server that reads nothing cannot
+// hold it up. Whoever borrows it finds it as libpq makes it.
+class without_blocking {
+public:
+    explicit without_blocking(PGconn* db) : db_(db) { PQsetnonblocking(db_, 1); }
+    without_blocking(const without_blocking&) = delete;
+    without_blocking& operator=(const without_blocking&) = delete;
+    ~without_blocking() { PQsetnonblocking(db_, 0); }
+
+private:
+    PGconn* db_;
+};
 
 } // namespace
 
@@ -89,6 +118,7 @@ std::optional<timestamp> rows::time_or_none(int row, int column) const
 connection::connection(const location& where, serving whom)
     : owned_(true),
       prepares_(where.pooler == location::pooling::none && whom == serving::one_schema),
+      silence_max_(silence_max(where)),
       prefix_(where.prefix())
 {
     const std::array keywords{"dbname", "fallback_application_name", "client_encoding",
@@ -182,27 +212,102 @@ void connection::mark_prepared(const contract::named_statement& which)
     prepared_[index] = true;
 }
 
+void connection::fail(const PGresult* failed, std::string_view during, commit_sent commit) const
+{
+    throw_error(db_, failed, during, commit,
+                was_silent_ ? "the server has not answered for too long" : "");
+}
+
+// Waits until the socket is ready. False: the wait is over, and with it the connection; what libpq
+// says next is that it has ended.
+bool connection::wait_for(short events)
+{
+    using clock = std::chrono::steady_clock;
+    const auto* const whose = contract::patience_scope::current();
+    const auto end = clock::now() + silence_max_;
+    pollfd waiting{.fd = PQsocket(db_), .events = events, .revents = 0};
+    for (;;) {
+        const bool for_ever = silence_max_ == duration::zero();
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
+        const bool over =
+            (!for_ever && left.count() <= 0) || (whose != nullptr && whose->is_over());
+        if (over) {
+            was_silent_ = true;
+            shutdown(waiting.fd, SHUT_RDWR);
+            return false;
+        }
+        if (whose != nullptr)
+            left = for_ever ? contract::patience_look_every
+                            : std::min(left, contract::patience_look_every);
+        const int ready =
+            poll(&waiting, 1,
+                 for_ever && whose == nullptr
+                     ? -1
+                     : static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
+        if (ready > 0)
+            return true;
+    }
+}
+
+// While the server reads nothing because it waits for us to read, we do.
+void connection::flush()
+{
+    int left = PQflush(db_);
+    while (left == 1) {
+        if (!wait_for(POLLIN | POLLOUT) || PQconsumeInput(db_) == 0)
+            return;
+        left = PQflush(db_);
+    }
+}
+
+PGresult* connection::next_result()
+{
+    while (PQisBusy(db_) != 0)
+        if (!wait_for(POLLIN) || PQconsumeInput(db_) == 0)
+            break;
+    return PQgetResult(db_);
+}
+
+// What was sent is answered by its last result, or by the error that ended it.
+rows connection::answer()
+{
+    flush();
+    rows last(nullptr);
+    while (auto* next = next_result())
+        last = rows(next);
+    return last;
+}
+
+rows connection::run_lent(const contract::named_statement& which, const arguments& with,
+                          commit_sent commit)
+{
+    const auto native = with.for_libpq(which.parameters);
+    rows owned(PQexecParams(db_, text_of(which).c_str(), which.parameters, nullptr,
+                            native.values.data(), native.lengths.data(), native.formats.data(), 1));
+    if (!succeeded(owned.native()))
+        throw_error(db_, owned.native(), which.name, commit);
+    return owned;
+}
+
 rows connection::run(const contract::named_statement& which, const arguments& with,
                      commit_sent commit)
 {
+    if (!owned_)
+        return run_lent(which, with, commit);
+    const without_blocking here(db_);
     if (prepares_ && !is_prepared(which)) {
-        PGresult* made = PQprepare(db_, name_of(which).c_str(), text_of(which).c_str(), 0, nullptr);
-        const rows owned(made);
-        if (!succeeded(made))
-            throw_error(db_, made, which.name);
+        if (PQsendPrepare(db_, name_of(which).c_str(), text_of(which).c_str(), 0, nullptr) == 0)
+            fail(nullptr, which.name);
+        const auto made = answer();
+        if (!succeeded(made.native()))
+            fail(made.native(), which.name);
         mark_prepared(which);
     }
-    const auto native = with.for_libpq(which.parameters);
-    PGresult* result =
-        prepares_
-            ? PQexecPrepared(db_, name_of(which).c_str(), which.parameters, native.values.data(),
-                             native.lengths.data(), native.formats.data(), 1)
-            : PQexecParams(db_, text_of(which).c_str(), which.parameters, nullptr,
-                           native.values.data(), native.lengths.data(), native.formats.data(), 1);
-    rows owned(result);
-    if (!succeeded(result))
-        throw_error(db_, result, which.name, commit);
-    return owned;
+    send({which, with});
+    auto result = answer();
+    if (!succeeded(result.native()))
+        fail(result.native(), which.name, commit);
+    return result;
 }
 
 std::vector<rows> connection::run_all(const std::vector<step>& steps, commit_sent commit)
@@ -227,15 +332,16 @@ void connection::send(const step& what)
                                                    nullptr, native.values.data(),
                                                    native.lengths.data(), native.formats.data(), 1);
     if (sent == 0)
-        throw_error(db_, nullptr, which.name);
+        fail(nullptr, which.name);
 }
 
 std::vector<rows> connection::run_in_pipeline(const std::vector<step>& steps, commit_sent commit)
 {
     // Each entry is an answer to wait for: a preparation, or a step.
     std::vector<std::pair<const contract::named_statement*, bool>> expected;
+    const without_blocking here(db_);
     if (PQenterPipelineMode(db_) == 0)
-        throw_error(db_, nullptr, "pipeline");
+        fail(nullptr, "pipeline");
     for (const auto& each : steps) {
         if (prepares_ && !is_prepared(each.which)) {
             const auto already = std::ranges::any_of(expected, [&](const auto& e) {
@@ -244,7 +350,7 @@ std::vector<rows> connection::run_in_pipeline(const std::vector<step>& steps, co
             if (!already) {
                 if (PQsendPrepare(db_, name_of(each.which).c_str(), text_of(each.which).c_str(), 0,
                                   nullptr) == 0)
-                    throw_error(db_, nullptr, each.which.name, commit);
+                    fail(nullptr, each.which.name, commit);
                 expected.emplace_back(&each.which, false);
             }
         }
@@ -252,20 +358,21 @@ std::vector<rows> connection::run_in_pipeline(const std::vector<step>& steps, co
         expected.emplace_back(&each.which, true);
     }
     if (PQpipelineSync(db_) == 0)
-        throw_error(db_, nullptr, "pipeline", commit);
+        fail(nullptr, "pipeline", commit);
+    flush();
 
     std::vector<rows> results;
     results.reserve(steps.size());
     std::optional<rows> failed;
     std::string_view failed_name;
     for (const auto& [which, is_step] : expected) {
-        auto* result = PQgetResult(db_);
+        auto* result = next_result();
         if (result == nullptr)
-            throw_error(db_, nullptr, which->name, commit); // the connection is gone
+            fail(nullptr, which->name, commit); // the connection is gone
         rows owned(result);
         if (PQstatus(db_) != CONNECTION_OK)
-            throw_error(db_, result, which->name, commit);
-        if (auto* end = PQgetResult(db_); end != nullptr)
+            fail(result, which->name, commit);
+        if (auto* end = next_result(); end != nullptr)
             PQclear(end); // never: one result per statement, then nothing
         if (!succeeded(result)) {
             if (!failed) {
@@ -278,31 +385,58 @@ std::vector<rows> connection::run_in_pipeline(const std::vector<step>& steps, co
             mark_prepared(*which);
         }
     }
-    PQclear(PQgetResult(db_)); // the synchronisation point
+    PQclear(next_result()); // the synchronisation point
     if (PQexitPipelineMode(db_) == 0)
-        throw_error(db_, nullptr, "pipeline", commit);
+        fail(nullptr, "pipeline", commit);
     if (failed)
-        throw_error(db_, failed->native(), failed_name);
+        fail(failed->native(), failed_name);
     return results;
+}
+
+rows connection::run_text(const std::string& sql)
+{
+    if (!owned_)
+        return rows(PQexec(db_, sql.c_str()));
+    const without_blocking here(db_);
+    if (PQsendQuery(db_, sql.c_str()) == 0)
+        return rows(nullptr);
+    return answer();
 }
 
 void connection::execute(const std::string& sql, std::string_view during)
 {
-    PGresult* result = PQexec(db_, sql.c_str());
-    const rows owned(result);
-    if (!succeeded(result))
-        throw_error(db_, result, during);
+    const auto result = run_text(sql);
+    if (!succeeded(result.native()))
+        fail(result.native(), during);
 }
 
 std::optional<std::string> connection::ask(const std::string& sql, std::string_view during)
 {
-    PGresult* result = PQexec(db_, sql.c_str());
-    const rows owned(result);
-    if (!succeeded(result))
-        throw_error(db_, result, during);
-    if (owned.empty() || owned.is_null(0, 0))
+    const auto result = run_text(sql);
+    if (!succeeded(result.native()))
+        fail(result.native(), during);
+    if (result.empty() || result.is_null(0, 0))
         return std::nullopt;
-    return std::string(owned.text(0, 0));
+    return std::string(result.text(0, 0));
+}
+
+void connection::roll_back_quietly() noexcept
+{
+    const auto status = PQtransactionStatus(db_);
+    if (PQpipelineStatus(db_) != PQ_PIPELINE_OFF || PQstatus(db_) != CONNECTION_OK ||
+        status == PQTRANS_IDLE || status == PQTRANS_ACTIVE)
+        return;
+    try {
+        (void)run_text("ROLLBACK");
+    } catch (...) {
+        // The transaction ends with the connection, which does not go back to its pool.
+    }
+}
+
+std::unique_ptr<connection> connect_patiently(const location& where, connection::serving whom)
+{
+    return contract::open_patiently<connection>(
+        [where, whom] { return std::make_unique<connection>(where, whom); });
 }
 
 } // namespace posthorn::postgres

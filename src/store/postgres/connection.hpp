@@ -23,9 +23,10 @@ namespace posthorn::postgres {
 /// What a failure means for a commit that was on its way.
 enum class commit_sent : bool { no, yes };
 
-/// Throws what a failed result means. `during` names the statement.
+/// Throws what a failed result means. `during` names the statement; `instead` are words for what
+/// libpq does not know.
 [[noreturn]] void throw_error(PGconn* db, const PGresult* failed, std::string_view during,
-                              commit_sent commit = commit_sent::no);
+                              commit_sent commit = commit_sent::no, std::string_view instead = {});
 
 /// The rows that a statement gave, in PostgreSQL's binary format.
 class rows {
@@ -92,6 +93,13 @@ public:
     /// Runs SQL text as it is; `during` names it in errors. For schema work.
     void execute(const std::string& sql, std::string_view during);
 
+    /// Statements may take as long as they need, whatever the URL says. For migrations.
+    void wait_for_ever() noexcept { silence_max_ = duration::zero(); }
+
+    /// Ends the transaction that a failure has left open, if there is one and a server that
+    /// answers.
+    void roll_back_quietly() noexcept;
+
     /// The one value that some SQL text asks for, as text; nothing if there is no row or it is
     /// NULL.
     [[nodiscard]] std::optional<std::string> ask(const std::string& sql, std::string_view during);
@@ -110,23 +118,42 @@ public:
         return local_settings_ ? &*local_settings_ : nullptr;
     }
 
-    std::optional<std::string> known_worker; ///< whose name this session has written, for good
+    std::optional<std::string> known_worker; ///< whose name this session has written
+
+    /// Whether names without a schema are looked for where the role wants it; else nowhere but in
+    /// the server's own catalog, so that nothing there can be mistaken for it.
+    bool has_callers_path = false;
 
 private:
     [[nodiscard]] std::string name_of(const contract::named_statement& which) const;
     [[nodiscard]] const std::string& text_of(const contract::named_statement& which);
     [[nodiscard]] bool is_prepared(const contract::named_statement& which) const;
     void mark_prepared(const contract::named_statement& which);
+    [[noreturn]] void fail(const PGresult* failed, std::string_view during,
+                           commit_sent commit = commit_sent::no) const;
     void send(const step& what);
+    void flush();
+    PGresult* next_result();
+    rows answer();
+    bool wait_for(short events);
+    rows run_lent(const contract::named_statement& which, const arguments& with,
+                  commit_sent commit);
+    rows run_text(const std::string& sql);
     std::vector<rows> run_in_pipeline(const std::vector<step>& steps, commit_sent commit);
 
     PGconn* db_ = nullptr;
     bool owned_;
     bool prepares_;
+    duration silence_max_{};  ///< a server that says nothing for so long is given up; 0: never
+    bool was_silent_ = false; ///< and it was
     std::string prefix_;
     std::optional<arguments> local_settings_;
     std::vector<bool> prepared_;
     std::vector<std::string> texts_; ///< with the prefix put in, by the statement's index
 };
+
+/// A connection of one's own; a worker that ends does not wait for it.
+[[nodiscard]] std::unique_ptr<connection> connect_patiently(
+    const location& where, connection::serving whom = connection::serving::one_schema);
 
 } // namespace posthorn::postgres

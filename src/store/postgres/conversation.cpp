@@ -56,6 +56,7 @@ std::vector<rows> conversation::run_all_and_commit(std::vector<step> steps, comm
     all.push_back({sql::commit::text, none});
     auto results = without_first(db_.run_all(all, commit), added);
     results.pop_back();
+    committed();
     begin_pending_ = why_ != purpose::lent;
     return results;
 }
@@ -74,6 +75,29 @@ void conversation::begin()
         (void)run_all({});
 }
 
+void conversation::begin_for_caller()
+{
+    const bool failed = PQtransactionStatus(db_.handle()) == PQTRANS_INERROR;
+    if (why_ != purpose::lent && !db_.has_callers_path && !gave_callers_path_ && !failed)
+        give_callers_path();
+    begin();
+}
+
+// A session of ours gets it once, and keeps it: statements are planned anew whenever it changes.
+void conversation::give_callers_path()
+{
+    if (db_.local_settings() != nullptr) {
+        run(sql::callers_path_locally::text);
+        gave_callers_path_ = true;
+    } else if (begin_pending_) {
+        db_.run(sql::callers_path::text);
+        db_.has_callers_path = true;
+    } else {
+        run(sql::callers_path::text);
+        gave_callers_path_ = true;
+    }
+}
+
 void conversation::commit()
 {
     if (begin_pending_) // nothing was ever said
@@ -85,6 +109,13 @@ void conversation::commit()
                     "an earlier statement of this transaction failed: nothing of it was committed");
     }
     db_.run(sql::commit::text, {}, commit_sent::yes);
+    committed();
+}
+
+void conversation::committed()
+{
+    if (std::exchange(gave_callers_path_, false) && db_.local_settings() == nullptr)
+        db_.has_callers_path = true; // it was set for the session
 }
 
 void conversation::rollback()
@@ -92,6 +123,13 @@ void conversation::rollback()
     if (!begin_pending_ && db_.in_transaction())
         db_.run(sql::rollback::text);
     begin_pending_ = false;
+    gave_callers_path_ = false;
+}
+
+void conversation::start_over()
+{
+    rollback();
+    begin_pending_ = why_ != purpose::lent;
 }
 
 } // namespace posthorn::postgres

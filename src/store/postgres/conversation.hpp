@@ -30,8 +30,15 @@ public:
     rows run_alone(const contract::named_statement& which, const arguments& with,
                    commit_sent commit = commit_sent::yes);
 
-    /// Begins now: somebody else is about to speak on the connection.
+    /// Begins now.
     void begin();
+
+    /// Begins now, because the caller is about to speak on the connection, whose names without a
+    /// schema are looked for where the role wants it.
+    void begin_for_caller();
+
+    /// Gives the transaction up; what is said next begins anew.
+    void start_over();
 
     void commit();
     void rollback();
@@ -45,7 +52,11 @@ private:
     std::vector<step> with_begin(std::vector<step> steps, std::size_t& added);
 
     connection& db_;
+    void give_callers_path();
+    void committed();
+
     bool begin_pending_;
+    bool gave_callers_path_ = false; ///< in this transaction
     purpose why_;
 };
 

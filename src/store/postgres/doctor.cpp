@@ -36,7 +36,7 @@ public:
         add(waits ? severity::ok : severity::warning, "synchronous commit",
             setting("synchronous_commit"),
             waits ? "" : "the last commits may be lost when the server crashes");
-        const bool primary = ask("SELECT pg_is_in_recovery()::text") == "false";
+        const bool primary = ask("SELECT pg_catalog.pg_is_in_recovery()::text") == "false";
         add(primary ? severity::ok : severity::problem, "role", primary ? "primary" : "standby",
             primary ? "" : "a standby takes no writes: connect to the primary");
     }

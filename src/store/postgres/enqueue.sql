@@ -44,7 +44,7 @@ SELECT n.seq, n.now, n.due_at,
                      causation_id, headers, payload)) n
  WHERE n.id IS NULL
     OR NOT EXISTS (SELECT FROM {p}message m
-                    WHERE m.seq = ('x' || right(replace(n.id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.id)
+                    WHERE m.seq = ('x' || pg_catalog.right(pg_catalog.replace(n.id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.id)
     ON CONFLICT (id) WHERE own_id DO NOTHING
 RETURNING seq, id, {{ring}}
 
@@ -74,14 +74,14 @@ m AS (
                            coalesce(:expires_at::bigint, n.now + :expires_after::bigint, 0) AS expires_at) t
      WHERE n.own_id IS NULL
         OR NOT EXISTS (SELECT FROM {p}message m
-                        WHERE m.seq = ('x' || right(replace(n.own_id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.own_id)
+                        WHERE m.seq = ('x' || pg_catalog.right(pg_catalog.replace(n.own_id::text, '-', ''), 10))::bit(40)::bigint AND m.id = n.own_id)
         ON CONFLICT (id) WHERE own_id DO NOTHING
     RETURNING seq, id)
 SELECT d.seq, d.id, EXISTS (SELECT FROM m), {{ring}} FROM d
 
 -- name: draw_numbers
 -- For a bulk whose messages are not added in their own order.
-SELECT {p}next_number() FROM generate_series(1, :count::bigint)
+SELECT {p}next_number() FROM pg_catalog.generate_series(1, :count::bigint)
 
 -- name: find_dedup
 SELECT id, seq FROM {p}dedup WHERE topic = :topic::text AND dedup_key = :dedup_key::text

@@ -71,6 +71,8 @@ constexpr std::array meanings{
 };
 
 constexpr meaning no_answer{"", error_code::connection_lost, true, "the server does not answer"};
+constexpr meaning replaced{"", error_code::serialization, true,
+                           "tables or functions were made anew meanwhile: run it again"};
 constexpr meaning unreachable{"", error_code::unavailable, true,
                               "is the server running, and does the URL name it?"};
 
@@ -97,8 +99,18 @@ std::string first_line(const char* text)
     return std::string(all.substr(0, all.find('\n')));
 }
 
-meaning choose(PGconn* db, std::string_view native, std::string_view during)
+// The server finds what a statement names before it locks it. What is dropped and made anew in
+// between, it misses in these words, which it never translates.
+bool was_replaced(std::string_view native, std::string_view words)
 {
+    return native == "XX000" && (words.starts_with("cache lookup failed for ") ||
+                                 words.starts_with("could not open relation with OID "));
+}
+
+meaning choose(PGconn* db, std::string_view native, std::string_view words, std::string_view during)
+{
+    if (was_replaced(native, words))
+        return replaced;
     if (!native.empty())
         return meaning_of(native);
     if (during != "connect" || PQstatus(db) == CONNECTION_OK)
@@ -119,16 +131,19 @@ meaning choose(PGconn* db, std::string_view native, std::string_view during)
 
 } // namespace
 
-void throw_error(PGconn* db, const PGresult* failed, std::string_view during, commit_sent commit)
+void throw_error(PGconn* db, const PGresult* failed, std::string_view during, commit_sent commit,
+                 std::string_view instead)
 {
     const char* state = failed == nullptr ? nullptr : PQresultErrorField(failed, PG_DIAG_SQLSTATE);
     const std::string_view native = state == nullptr ? "" : state;
     const bool broken = PQstatus(db) != CONNECTION_OK;
-    const auto found = choose(db, native, during);
     const bool in_doubt = (broken && commit == commit_sent::yes) || native == "40003";
     const char* said =
         failed == nullptr ? nullptr : PQresultErrorField(failed, PG_DIAG_MESSAGE_PRIMARY);
-    const auto words = said != nullptr ? std::string(said) : first_line(PQerrorMessage(db));
+    const auto words = !instead.empty()  ? std::string(instead)
+                       : said != nullptr ? std::string(said)
+                                         : first_line(PQerrorMessage(db));
+    const auto found = choose(db, native, words, during);
     throw error(in_doubt ? error_code::connection_lost : found.code,
                 fmt::format("PostgreSQL: {}{} ({}){}{}", words,
                             native.empty() ? "" : fmt::format(" [{}]", native), during,

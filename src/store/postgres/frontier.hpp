@@ -5,6 +5,10 @@
 // own id before it draws a number; so if we draw an id of our own after number N was given out, and
 // all transactions with lower ids have ended since, every number up to N is either visible or will
 // never be. Up to the first visible plain message that still waits, nothing is left to claim.
+//
+// All of this is about one incarnation of the tables. When they are dropped and restored, or their
+// rows are, the numbers start again; what was learned about the old rows must neither be used nor
+// written down for the new ones.
 #pragma once
 
 #include <posthorn/environment.hpp>
@@ -17,6 +21,11 @@
 #include <optional>
 
 namespace posthorn::postgres {
+
+class connection;
+
+/// What tells the tables, as they are now, from those that had their names before; 0: unknown.
+using incarnation = std::int64_t;
 
 /// Shared by the sessions of a store. Threads: safe.
 class frontier {
@@ -34,12 +43,27 @@ public:
         std::int64_t last_number = 0;
         std::int64_t low = 0;
         bool sighting_counts = false; ///< all transactions before the sighting have ended
+        incarnation asked_about = 0;  ///< whose positions the look was given
+        incarnation tables = 0;       ///< what it found
+        std::int64_t mark = 0;        ///< what the database remembers
+    };
+
+    /// A position worth remembering in the database, and in which tables.
+    struct memory {
+        std::int64_t low = 0; ///< 0: none
+        incarnation tables = 0;
     };
 
     [[nodiscard]] std::int64_t low() const
     {
         const std::lock_guard lock(mutex_);
         return low_;
+    }
+
+    [[nodiscard]] incarnation tables() const
+    {
+        const std::lock_guard lock(mutex_);
+        return tables_;
     }
 
     /// The newest number that anybody has seen.
@@ -64,24 +88,31 @@ public:
     }
 
     /// Starts over from what the database remembers, as after a change of server.
-    void reset(std::int64_t low)
+    void reset(std::int64_t low, incarnation tables)
     {
         const std::lock_guard lock(mutex_);
-        low_ = remembered_ = low;
-        front_ = 0;
-        sighting_ = {};
-        last_number_ = 0;
-        stretches_.clear();
+        start_over(low, tables);
     }
 
-    void learn(const report& seen)
+    /// Compares the tables with those that a statement was `asked_about`. True: others have taken
+    /// their place, and the search starts over.
+    bool compare(incarnation asked_about, incarnation found, std::int64_t mark)
     {
         const std::lock_guard lock(mutex_);
+        return compare_locked(asked_about, found, mark);
+    }
+
+    /// True: the tables are others than before, and nothing that was found counts as a search.
+    bool learn(const report& seen)
+    {
+        const std::lock_guard lock(mutex_);
+        if (compare_locked(seen.asked_about, seen.tables, seen.mark))
+            return true;
+        if (seen.asked_about != tables_ || seen.tables != tables_)
+            return false;                            // another thread has noticed it before
         if (seen.last_number < seen.number_before) { // another server, or a restored one
-            low_ = remembered_ = front_ = last_number_ = 0;
-            sighting_ = {};
-            stretches_.clear();
-            return;
+            start_over(0, tables_);
+            return false;
         }
         low_ = std::max(low_, seen.low);
         if (seen.sighting_counts)
@@ -90,6 +121,7 @@ public:
         if (sighting_.seen_before == 0 && seen.number_before > 0)
             sighting_ = {.seen_to = seen.number_before, .seen_before = seen.own_transaction};
         last_number_ = std::max(last_number_, seen.last_number);
+        return false;
     }
 
     /// Where a claim begins to search that goes on where the last one ended. Nothing, when it is
@@ -103,11 +135,13 @@ public:
         return std::max(front_, low_);
     }
 
-    /// A claim of plain messages has committed. Where their numbers have no gaps, nobody needs to
-    /// look whether anything waits between them.
-    void claimed(std::int64_t first, std::int64_t last, std::int64_t count)
+    /// A claim of plain messages has committed, which began in these tables. Where their numbers
+    /// have no gaps, nobody needs to look whether anything waits between them.
+    void claimed(std::int64_t first, std::int64_t last, std::int64_t count, incarnation tables)
     {
         const std::lock_guard lock(mutex_);
+        if (tables != tables_)
+            return;
         front_ = std::max(front_, last);
         if (last - first + 1 != count)
             return;
@@ -141,13 +175,13 @@ public:
         return now < chores_again_;
     }
 
-    /// A position worth remembering in the database, or 0.
-    [[nodiscard]] std::int64_t worth_remembering()
+    [[nodiscard]] memory worth_remembering()
     {
         const std::lock_guard lock(mutex_);
         if (low_ - remembered_ < remember_every)
-            return 0;
-        return remembered_ = low_;
+            return {};
+        remembered_ = low_;
+        return {.low = low_, .tables = tables_};
     }
 
 private:
@@ -157,7 +191,26 @@ private:
     static constexpr std::chrono::milliseconds chores_every{100};
     static constexpr int walk_share = 10; ///< a long walk takes at most a tenth of the time
 
+    void start_over(std::int64_t low, incarnation tables)
+    {
+        tables_ = tables;
+        low_ = remembered_ = low;
+        front_ = 0;
+        sighting_ = {};
+        last_number_ = 0;
+        stretches_.clear();
+    }
+
+    bool compare_locked(incarnation asked_about, incarnation found, std::int64_t mark)
+    {
+        if (found == tables_ || asked_about != tables_)
+            return false;
+        start_over(mark, found);
+        return true;
+    }
+
     mutable std::mutex mutex_;
+    incarnation tables_ = 0;
     std::int64_t low_ = 0;
     std::int64_t front_ = 0;
     std::int64_t remembered_ = 0;
@@ -167,5 +220,8 @@ private:
     monotonic_time next_walk_;
     monotonic_time chores_again_;
 };
+
+/// Begins the search where the database remembers. Throws: `error`.
+void read_mark(connection& db, frontier& front);
 
 } // namespace posthorn::postgres

@@ -86,4 +86,4 @@ WITH gone AS (
          ORDER BY ended_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
     RETURNING seq),
 unfollowed AS (DELETE FROM {p}join_member WHERE number = 0 AND role = 4 AND seq = ANY (ARRAY (SELECT seq FROM gone)))
-SELECT count(*) FROM gone
+SELECT pg_catalog.count(*) FROM gone

@@ -101,6 +101,7 @@ std::int64_t joins::insert(const contract::new_join& what)
         .set_flag(statement::any_failure_fails, how.fail_if_any_step_failed)
         .set_text(statement::grouping_key, how.grouping_key)
         .set_text(statement::correlation_id, what.correlation_id)
+        .set_text(statement::trace, what.trace)
         .set_text(statement::metadata, how.metadata);
     if (how.expected)
         with.set(statement::expected, *how.expected);
@@ -358,7 +359,8 @@ std::vector<contract::continuation> joins::continuations(std::span<const std::in
         result.push_back({.join = found.integer(row, 0),
                           .on_complete = message_or_none(found, row, 1),
                           .on_fail = message_or_none(found, row, 3),
-                          .correlation_id = std::string(found.text(row, 5))});
+                          .correlation_id = std::string(found.text(row, 5)),
+                          .trace = std::string(found.text(row, 6))});
     return result;
 }
 

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "store/contract/join_table.hpp"
+#include "store/contract/remote_join_table.hpp"
 #include "store/postgres/conversation.hpp"
 #include "store/postgres/row_state.hpp"
 #include <posthorn/environment.hpp>
 
 namespace posthorn::postgres {
 
-class joins final : public contract::join_table, public contract::join_reader {
+class joins final : public contract::join_table,
+                    public contract::join_reader,
+                    public contract::remote_join_table {
 public:
     joins(conversation& talk, const environment& world) : talk_(talk), world_(world) {}
 
@@ -30,6 +33,14 @@ public:
     std::vector<join_member> members(std::int64_t join, std::int64_t after_seq,
                                      std::size_t limit) override;
     std::vector<contract::continuation> continuations(std::span<const std::int64_t> joins) override;
+
+    bool remember(const contract::report_address& what) override;
+    std::vector<contract::report_address> addresses_of(std::span<const std::int64_t> seqs) override;
+    void forget(std::span<const std::int64_t> seqs) override;
+    std::optional<contract::remote_row> find_remote(std::int64_t join, message_id id) override;
+    void put_remote(const contract::remote_row& what) override;
+    std::vector<contract::remote_row> rows_of_join(std::int64_t join, message_id after,
+                                                   std::size_t limit) override;
 
 private:
     bool try_to_hold(std::int64_t seq, row_state state, fence number);

@@ -2,10 +2,11 @@
 
 -- name: open_join
 INSERT INTO {p}joins (created_at, updated_at, id, expected, needed, any_failure_fails, deadline_at, grouping_key, correlation_id,
-                      metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
+                      metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload, trace)
 SELECT c.now, c.now, :id::uuid, :expected::bigint, :needed::bigint, :any_failure_fails::boolean,
        coalesce(c.now + :deadline::bigint, 0), :grouping_key::text, :correlation_id::text, :metadata::bytea,
-       :on_complete_topic::text, :on_complete_payload::bytea, :on_fail_topic::text, :on_fail_payload::bytea
+       :on_complete_topic::text, :on_complete_payload::bytea, :on_fail_topic::text, :on_fail_payload::bytea,
+       :trace::text
   FROM (SELECT {p}clock(:now::bigint) AS now) c
 RETURNING number
 
@@ -41,7 +42,7 @@ SELECT {{join_columns}} FROM {p}joins j
  WHERE j.number = ANY (ARRAY (SELECT m.number FROM {p}join_member m WHERE m.seq = :seq::bigint)) AND {{page_of_joins}}
 
 -- name: continuations
-SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id
+SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id, j.trace
   FROM {p}joins j WHERE j.number = ANY (:numbers::bigint[]) ORDER BY j.number
 
 -- name: save_joins
@@ -89,7 +90,7 @@ UPDATE {p}message SET place = 5 WHERE seq = :seq::bigint AND fence = :fence::big
 
 -- name: list_among_others
 -- The row is written even if nothing in it changes: a settlement with an older view of the database must notice.
-UPDATE {p}batch SET others = CASE WHEN :seq::bigint = ANY (others) THEN others ELSE others || :seq::bigint END
+UPDATE {p}batch SET others = CASE WHEN :seq::bigint = ANY (others) THEN others ELSE pg_catalog.array_append(others, :seq::bigint) END
  WHERE fence = :fence::bigint
 
 -- name: hold_dead
@@ -133,3 +134,27 @@ DELETE FROM {p}joins
      WHERE j.ended_at <> 0 AND j.ended_at <= (SELECT {p}clock(:now::bigint)) - :age::bigint
        AND NOT EXISTS (SELECT FROM {p}join_member m WHERE m.number = j.number)
      ORDER BY j.ended_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+
+-- name: remember_report
+INSERT INTO {p}join_report (seq, store, join_id) VALUES (:seq::bigint, :store::text, :join_id::uuid) ON CONFLICT DO NOTHING
+
+-- name: report_addresses
+SELECT seq, store, join_id FROM {p}join_report WHERE seq = ANY (:seqs::bigint[])
+
+-- name: forget_reports
+DELETE FROM {p}join_report WHERE seq = ANY (:seqs::bigint[])
+
+-- name: follow_remote_no_more
+DELETE FROM {p}join_member WHERE number = 0 AND role = 6 AND seq = ANY (:seqs::bigint[])
+
+-- name: find_remote_member
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number::bigint AND id = :id::uuid
+
+-- name: put_remote_member
+INSERT INTO {p}join_remote (number, id, store, state, reported, version)
+VALUES (:number::bigint, :id::uuid, :store::text, :state::bigint, :reported::bigint, :version::bigint)
+    ON CONFLICT (number, id) DO UPDATE SET state = excluded.state, reported = excluded.reported, version = excluded.version
+
+-- name: remote_members_of_join
+SELECT id, store, state, reported, version FROM {p}join_remote
+ WHERE number = :number::bigint AND id > :after::uuid ORDER BY id LIMIT :limit::bigint

@@ -28,7 +28,7 @@ halving (low, high) AS (
                    coalesce((SELECT m.created_at FROM {p}message m WHERE m.seq >= (low + high + 1) / 2 ORDER BY m.seq LIMIT 1)
                             <= (SELECT instant FROM cutoff), false) AS old
               FROM halving WHERE low < high) h),
-newest AS MATERIALIZED (SELECT max(low) AS seq FROM halving)
+newest AS MATERIALIZED (SELECT pg_catalog.max(low) AS seq FROM halving)
 
 -- name: remove_finished
 {{until_cutoff}}

@@ -23,7 +23,7 @@ DELETE FROM {p}stale_head WHERE ctid = ANY (ARRAY (
 -- A transaction that gives a key its head holds the key's lowest open message. A worker sees by this lock that a head may
 -- be on its way, and does not wait for it.
 SELECT FROM {p}message
- WHERE seq = ANY (ARRAY (SELECT {{lowest_open}} FROM (SELECT DISTINCT ordering_key FROM unnest(:keys::text[]) AS u (ordering_key)) k
+ WHERE seq = ANY (ARRAY (SELECT {{lowest_open}} FROM (SELECT DISTINCT ordering_key FROM pg_catalog.unnest(:keys::text[]) AS u (ordering_key)) k
                           WHERE NOT EXISTS (SELECT FROM {p}key_head h WHERE h.ordering_key = k.ordering_key)))
  ORDER BY seq FOR UPDATE
 
@@ -32,9 +32,9 @@ SELECT FROM {p}message
 -- transaction holds an arrival is left out, because that transaction may be adding the head.
 INSERT INTO {p}key_head (ordering_key, seq)
 SELECT k.ordering_key, {{lowest_open}}
-  FROM (SELECT ordering_key, count(*) AS locked FROM unnest(:keys::text[]) AS u (ordering_key) GROUP BY 1 ORDER BY 1) k
+  FROM (SELECT ordering_key, pg_catalog.count(*) AS locked FROM pg_catalog.unnest(:keys::text[]) AS u (ordering_key) GROUP BY 1 ORDER BY 1) k
  WHERE NOT EXISTS (SELECT FROM {p}key_head h WHERE h.ordering_key = k.ordering_key)
-   AND k.locked = (SELECT count(*) FROM {p}message m WHERE m.ordering_key = k.ordering_key AND m.ordering_key <> ''
+   AND k.locked = (SELECT pg_catalog.count(*) FROM {p}message m WHERE m.ordering_key = k.ordering_key AND m.ordering_key <> ''
                       AND m.place = 3 AND m.seq <= :last::bigint)
    AND {{lowest_open}} IS NOT NULL
     ON CONFLICT (ordering_key) DO NOTHING
@@ -46,7 +46,7 @@ SELECT ordering_key FROM {p}key_head WHERE ordering_key = ANY (:keys::text[]) OR
 -- A key without a head gets its lowest open message.
 INSERT INTO {p}key_head (ordering_key, seq)
 SELECT k.ordering_key, {{lowest_open}}
-  FROM (SELECT DISTINCT ordering_key FROM unnest(:keys::text[]) AS u (ordering_key) ORDER BY 1) k
+  FROM (SELECT DISTINCT ordering_key FROM pg_catalog.unnest(:keys::text[]) AS u (ordering_key) ORDER BY 1) k
  WHERE {{lowest_open}} IS NOT NULL
     ON CONFLICT (ordering_key) DO NOTHING
 
@@ -113,5 +113,5 @@ WITH placed AS (
     RETURNING m.ordering_key, m.place)
 -- Whoever reads an older view than this must notice that it is one.
 UPDATE {p}key_head h SET parked = h.parked + p.count
-  FROM (SELECT ordering_key, count(*) FROM placed WHERE place = 4 GROUP BY ordering_key) p
+  FROM (SELECT ordering_key, pg_catalog.count(*) FROM placed WHERE place = 4 GROUP BY ordering_key) p
  WHERE h.ordering_key = p.ordering_key

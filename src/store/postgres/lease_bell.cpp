@@ -51,7 +51,7 @@ bool lease_bell::subscribe() noexcept
     if (db_ || !connecting_.is_time())
         return false;
     try {
-        db_ = std::make_unique<connection>(where_);
+        db_ = connect_patiently(where_);
         db_->run(sql::listen_for_leases::text);
         connecting_.succeeded();
         return true;

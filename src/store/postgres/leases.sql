@@ -3,7 +3,7 @@
 
 -- name: acquire_lease
 UPDATE {p}lease l
-   SET fence       = CASE WHEN l.owner = :owner::text THEN l.fence ELSE greatest(l.fence + 1, nextval('{p}lease_fence')) END,
+   SET fence       = CASE WHEN l.owner = :owner::text THEN l.fence ELSE greatest(l.fence + 1, pg_catalog.nextval('{p}lease_fence')) END,
        acquired_at = CASE WHEN l.owner = :owner::text THEN l.acquired_at ELSE {p}clock(:now::bigint) END,
        renewed_at  = {p}clock(:now::bigint),
        expires_at  = {p}clock(:now::bigint) + :length::bigint,
@@ -16,7 +16,7 @@ RETURNING l.fence
 -- name: add_lease
 -- Free, and granted afterwards like any other: nobody can have been granted it between drawing the fence and writing it.
 INSERT INTO {p}lease (name, fence, acquired_at, renewed_at, expires_at, length, owner, holder)
-SELECT :name::text, nextval('{p}lease_fence'), 0, {p}clock(:now::bigint), 0, 0, '', ''
+SELECT :name::text, pg_catalog.nextval('{p}lease_fence'), 0, {p}clock(:now::bigint), 0, 0, '', ''
     ON CONFLICT (name) DO NOTHING
 
 -- name: lease_taken
@@ -31,13 +31,13 @@ UPDATE {p}lease l
 UPDATE {p}lease l
    SET owner = '', expires_at = least(l.expires_at, {p}clock(:now::bigint)), renewed_at = {p}clock(:now::bigint)
  WHERE l.name = :name::text AND l.owner = :owner::text AND l.fence = :fence::bigint
-RETURNING pg_notify('{p}lease', l.name) IS NULL
+RETURNING pg_catalog.pg_notify('{p}lease', l.name) IS NULL
 
 -- name: take_lease_away
 UPDATE {p}lease l
    SET owner = '', expires_at = {p}clock(:now::bigint), renewed_at = {p}clock(:now::bigint)
  WHERE l.name = :name::text AND l.fence = coalesce(:fence::bigint, l.fence) AND l.owner <> '' AND l.expires_at > {p}clock(:now::bigint)
-RETURNING l.fence, pg_notify('{p}lease', l.name) IS NULL
+RETURNING l.fence, pg_catalog.pg_notify('{p}lease', l.name) IS NULL
 
 -- fragment: lease_columns
 l.name, l.fence, l.holder, CASE WHEN l.owner = '' THEN 0 ELSE greatest(l.expires_at - c.now, 0) END, l.length, l.acquired_at, l.renewed_at

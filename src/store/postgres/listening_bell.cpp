@@ -82,7 +82,7 @@ void listening_bell::arm()
 bool listening_bell::connect()
 {
     if (!db_ && connecting_.is_time())
-        db_ = std::make_unique<connection>(where_);
+        db_ = connect_patiently(where_);
     return db_ != nullptr;
 }
 

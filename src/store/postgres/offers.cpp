@@ -15,6 +15,9 @@ namespace {
 // "for SESSION FENCE OFFER"
 constexpr std::string_view note_start = "for ";
 
+// More than any sleeper has offered: with so many, it asks for all that its owner holds.
+constexpr std::size_t told_max = 1'000;
+
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts)
 {
     return {texts.begin(), texts.end()};
@@ -38,6 +41,13 @@ std::int64_t cut_number(std::string_view& from)
     return failed == std::errc{} ? result : 0;
 }
 
+void register_worker(connection& db, const contract::place_offer& terms)
+{
+    arguments worker;
+    worker.set_text(sql::know_worker::worker, terms.worker);
+    db.run(sql::know_worker::text, worker);
+}
+
 // Returns how many were there.
 std::size_t delete_offers(connection& db, const std::set<std::int64_t>& which)
 {
@@ -58,9 +68,8 @@ bool offers::begin(connection& db, const contract::place_offer& terms)
         may_offer_ = db.run(sql::may_offer::text).yes(0, 0);
     if (!*may_offer_)
         return false;
-    arguments worker;
-    worker.set_text(sql::know_worker::worker, terms.worker);
-    db.run_all({{sql::forget_offers::text, {}}, {sql::know_worker::text, worker}});
+    db.run(sql::forget_offers::text);
+    register_worker(db, terms);
     // It fails while somebody looks whether we have it: a moment.
     return begun_ = db.run(sql::begin_offering::text).yes(0, 0);
 }
@@ -78,7 +87,11 @@ void offers::make(connection& db, const contract::place_offer& terms, std::size_
         .set(statement::topics, views_of(terms.topics))
         .set(statement::prefixes, views_of(terms.prefixes))
         .set(statement::places, static_cast<std::int64_t>(places - open_.size()));
-    const auto made = db.run(statement::text, with);
+    auto made = db.run(statement::text, with);
+    if (made.empty()) { // the row of the worker has gone
+        register_worker(db, terms);
+        made = db.run(statement::text, with);
+    }
     for (int row = 0; row < made.size(); ++row)
         open_.insert(made.integer(row, 0));
 }
@@ -107,10 +120,13 @@ bool offers::hear(std::string_view said, int session)
     if (!is_about_one(said))
         return false;
     said.remove_prefix(note_start.size());
-    if (cut_number(said) == session) {
+    // Every role can say this. Which offers have been taken, only the table tells.
+    if (cut_number(said) != session)
+        return true;
+    if (told_.size() < told_max)
         told_.push_back(fence{cut_number(said)});
-        open_.erase(cut_number(said));
-    }
+    else
+        must_ask_ = true;
     return true;
 }
 
@@ -126,17 +142,28 @@ void offers::lose() noexcept
 rows offers::ask(connection& db, const std::vector<fence>& held) const
 {
     const auto known = numbers(held);
+    const std::vector<std::int64_t> open(open_.begin(), open_.end());
     arguments with;
     if (must_ask_) {
         with.set_text(sql::unheard_of::owner, terms_->owner)
+            .set(sql::unheard_of::offers, std::span<const std::int64_t>(open))
             .set(sql::unheard_of::known, std::span<const std::int64_t>(known));
         return db.run(sql::unheard_of::text, with);
     }
     auto told = numbers(told_);
     std::erase_if(told, [&](auto each) { return std::ranges::find(known, each) != known.end(); });
     with.set_text(sql::handed_over::owner, terms_->owner)
+        .set(sql::handed_over::offers, std::span<const std::int64_t>(open))
         .set(sql::handed_over::fences, std::span<const std::int64_t>(told));
     return db.run(sql::handed_over::text, with);
+}
+
+// Those that are not in the table any more have been taken.
+void offers::keep_open(std::string_view ids)
+{
+    open_.clear();
+    while (!ids.empty())
+        open_.insert(cut_number(ids));
 }
 
 std::vector<contract::handed_batch> offers::take(connection& db, const std::vector<fence>& held)
@@ -145,16 +172,19 @@ std::vector<contract::handed_batch> offers::take(connection& db, const std::vect
     if (!terms_)
         return result;
     end_doubts(db);
-    const auto asked_at = world_.clock->monotonic();
+    const auto asked_at = world_.clock->since_boot();
+    const auto tables = front_.tables();
     const auto found = ask(db, held);
     must_ask_ = false;
     told_.clear();
+    if (!found.empty())
+        keep_open(found.text(0, 11));
     for (int row = 0; row < found.size(); ++row) {
         auto next = read_handed_batch(found, row, terms_->lease);
         // By the database's clock it has been held for so long already.
         const auto age = std::max(found.time(row, 10) - next.claimed_at, duration::zero());
         const auto number = next.deliveries.front().receipt.position;
-        front_.claimed(number, number, 1);
+        front_.claimed(number, number, 1, tables);
         result.push_back({.messages = std::move(next), .since = asked_at - age});
     }
     return result;

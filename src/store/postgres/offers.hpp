@@ -49,6 +49,7 @@ private:
     bool begin(connection& db, const contract::place_offer& terms);
     void end_doubts(connection& db);
     [[nodiscard]] rows ask(connection& db, const std::vector<fence>& held) const;
+    void keep_open(std::string_view ids);
 
     const environment& world_;
     frontier& front_;
@@ -57,7 +58,7 @@ private:
     bool begun_ = false; ///< this session has the lock that makes them count
     std::set<std::int64_t> open_;
     std::set<std::int64_t> doubtful_; ///< of sessions that ended: somebody may be filling one
-    std::vector<fence> told_;         ///< handed over, and not taken yet
+    std::vector<fence> told_;         ///< handed over, it is said, and not taken yet
     bool must_ask_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "store/postgres/row_state.hpp"
 #include "store/postgres/settling.hpp"
 #include "store/postgres/statements.hpp"
+#include <posthorn/error.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -53,6 +54,7 @@ arguments unpark_arguments(const contract::claim_request& request, const environ
     arguments with;
     set_now(with, statement::now, world);
     with.set(statement::topics, topics)
+        .set(statement::after, request.unpark_after)
         .set(statement::limit, static_cast<std::int64_t>(request.limit));
     return with;
 }
@@ -119,7 +121,21 @@ waiting_messages only(const waiting_messages& all, const std::unordered_set<std:
 
 } // namespace
 
+// A worker's row that has gone, with the tables or alone, is written anew.
 batch queue::claim_and_commit(const contract::claim_request& request)
+{
+    try {
+        return claim_as_known(request);
+    } catch (const error& failure) {
+        if (failure.code() != error_code::constraint || !talk_.db().known_worker)
+            throw;
+        talk_.db().known_worker.reset();
+        talk_.start_over();
+        return claim_as_known(request);
+    }
+}
+
+batch queue::claim_as_known(const contract::claim_request& request)
 {
     // A worker's name is written once, and then known by its number.
     if (talk_.db().known_worker != request.worker) {
@@ -146,6 +162,7 @@ batch queue::claim_and_commit(const contract::claim_request& request)
 batch queue::claim_plain(const contract::claim_request& request, std::int64_t from)
 {
     using statement = sql::claim_plain;
+    const auto tables = front_.tables();
     arguments with;
     set_now(with, statement::now, world_);
     with.set(statement::low, from)
@@ -158,7 +175,7 @@ batch queue::claim_plain(const contract::claim_request& request, std::int64_t fr
     if (!claimed.empty())
         front_.claimed(claimed.deliveries.front().receipt.position,
                        claimed.deliveries.back().receipt.position,
-                       static_cast<std::int64_t>(claimed.size()));
+                       static_cast<std::int64_t>(claimed.size()), tables);
     remember_low();
     return claimed;
 }
@@ -167,21 +184,22 @@ batch queue::claim_plain(const contract::claim_request& request, std::int64_t fr
 // What was claimed just before has been committed, and must reach its worker whatever happens here.
 void queue::remember_low()
 {
-    const auto low = front_.worth_remembering();
+    const auto [low, tables] = front_.worth_remembering();
     if (low == 0)
         return;
     arguments with;
-    with.set(sql::raise_mark::low, low);
+    with.set(sql::raise_mark::low, low).set(sql::raise_mark::tables, tables);
     try {
-        talk_.run_alone(sql::raise_mark::text, with, commit_sent::no);
+        const auto found = talk_.run_alone(sql::raise_mark::text, with, commit_sent::no);
+        (void)front_.compare(tables, found.integer(0, 0), found.integer(0, 1));
     } catch (const error&) {
         // The next process walks further, and a broken connection is not used again.
     }
 }
 
-batch queue::take(const rows& claimed, const contract::claim_request& request)
+batch queue::take(const rows& claimed, const contract::claim_request& request, incarnation tables)
 {
-    note_plain(claimed, front_);
+    note_plain(claimed, front_, tables);
     return read_batch(claimed, request.lease);
 }
 
@@ -190,6 +208,7 @@ batch queue::take(const rows& claimed, const contract::claim_request& request)
 batch queue::claim_by_walking(const contract::claim_request& request)
 {
     const auto began = world_.clock->monotonic();
+    const auto tables = front_.tables(); // first: positions of others do no harm
     const auto sighting = front_.last_sighting();
     const auto number_before = front_.last_number();
     const auto from = front_.low();
@@ -212,24 +231,29 @@ batch queue::claim_by_walking(const contract::claim_request& request)
     const auto results = talk_.run_all_and_commit(
         {{sql::look::text, look}, {sql::claim::text, first}, {sql::own_transaction::text, own}});
     const auto& seen = results[0];
-    front_.learn({.number_before = number_before,
-                  .own_transaction = results[2].integer(0, 0),
-                  .last_number = seen.integer(0, 3),
-                  .low = seen.integer(0, 4),
-                  .sighting_counts = seen.yes(0, 5)});
+    const bool others = front_.learn({.number_before = number_before,
+                                      .own_transaction = results[2].integer(0, 0),
+                                      .last_number = seen.integer(0, 3),
+                                      .low = seen.integer(0, 4),
+                                      .sighting_counts = seen.yes(0, 5),
+                                      .asked_about = tables,
+                                      .tables = seen.integer(0, 6),
+                                      .mark = seen.integer(0, 7)});
+    if (others && results[1].empty())
+        return claim_by_walking(request);
     remember_low();
     const bool left = anyway && !unparks;
     const bool chores = (!left && (seen.yes(0, 0) || seen.yes(0, 2))) || seen.yes(0, 1);
     if (!results[1].empty()) {
         front_.walked(began, world_.clock->monotonic());
-        return take(results[1], request);
+        return take(results[1], request, tables);
     }
     if (unparks || !chores)
         return {};
     // In a transaction that begins with them.
     do_chores(request.limit, seen.yes(0, 0) ? arrivals::some : arrivals::unknown);
     const auto again = claim_arguments(request, from, true, world_);
-    return take(talk_.run_all_and_commit({{sql::claim::text, again}})[0], request);
+    return take(talk_.run_all_and_commit({{sql::claim::text, again}})[0], request, tables);
 }
 
 // In somebody's larger transaction. What that has not committed yet must not move the frontier.

@@ -42,9 +42,10 @@ public:
                                               bool keep_done);
 
 private:
+    batch claim_as_known(const contract::claim_request& request);
     batch claim_plain(const contract::claim_request& request, std::int64_t from);
     batch claim_by_walking(const contract::claim_request& request);
-    batch take(const rows& claimed, const contract::claim_request& request);
+    batch take(const rows& claimed, const contract::claim_request& request, incarnation tables);
     std::vector<settled_as> settle_plain(std::string_view owner, fence which,
                                          std::span<const contract::decided> what);
     rows run_settle_plain(std::string_view owner, fence which, std::span<const std::int64_t> seqs);

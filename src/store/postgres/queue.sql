@@ -9,30 +9,38 @@ EXISTS (SELECT FROM {p}message WHERE place = 2 AND due_at <= (SELECT {p}clock(:n
 -- fragment: has_late
 EXISTS (SELECT FROM {p}message WHERE expires_at <> 0 AND place NOT IN (0, 5, 6) AND expires_at <= (SELECT {p}clock(:now::bigint)))
 
+-- fragment: tables
+-- Tells these tables from those that had their names before, also if only their rows were written anew.
+coalesce((SELECT (s.tableoid::bigint << 32) | s.xmin::text::bigint FROM {p}schema s ORDER BY s.version LIMIT 1), 0)
+
 -- name: look
 -- What has to be done before a claim can choose; the newest number given out; and where the search may begin from now
 -- on: everything up to :seen_to was given out before the transaction :seen_before began to write, so once all earlier
 -- ones have ended, what is not there will never come.
 SELECT {{has_arrivals}}, {{has_ripe}}, {{has_late}},
        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {p}message_seq),
-       CASE WHEN :seen_before::bigint > 0 AND pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint
+       CASE WHEN :seen_before::bigint > 0 AND pg_catalog.pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint
             THEN coalesce((SELECT m.seq - 1 FROM {p}message m
                             WHERE m.seq > :low::bigint AND m.seq <= :seen_to::bigint AND m.state = 0 AND m.place = 0
                             ORDER BY m.seq LIMIT 1), :seen_to::bigint)
             ELSE :low::bigint END,
-       CASE WHEN :seen_before::bigint > 0 THEN pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint END
-  FROM (SELECT pg_current_snapshot() AS running) s
+       CASE WHEN :seen_before::bigint > 0 THEN pg_catalog.pg_snapshot_xmin(s.running)::text::bigint >= :seen_before::bigint END,
+       {{tables}}, (SELECT low FROM {p}mark)
+  FROM (SELECT pg_catalog.pg_current_snapshot() AS running) s
 
 -- name: own_transaction
 -- NULL while it has written nothing, unless it is to draw an id in any case.
-SELECT CASE WHEN :draw::boolean THEN pg_current_xact_id()
-            ELSE pg_current_xact_id_if_assigned() END::text::bigint
+SELECT CASE WHEN :draw::boolean THEN pg_catalog.pg_current_xact_id()
+            ELSE pg_catalog.pg_current_xact_id_if_assigned() END::text::bigint
 
 -- name: read_mark
-SELECT low FROM {p}mark
+SELECT low, {{tables}} FROM {p}mark
 
 -- name: raise_mark
-UPDATE {p}mark SET low = :low::bigint WHERE low < :low::bigint
+-- Only in the tables that the number is of: others may have taken their place.
+WITH raised AS (
+    UPDATE {p}mark SET low = :low::bigint WHERE low < :low::bigint AND {{tables}} = :tables::bigint)
+SELECT {{tables}}, low FROM {p}mark
 
 -- name: ripen
 -- Messages whose time has come become due.
@@ -41,14 +49,15 @@ UPDATE {p}message SET place = 1
                           ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
 
 -- name: unpark
--- Of the messages that were put aside, the oldest of these topics wait again; when they were due does not change. They
+-- Of the messages that were put aside, the oldest of these topics behind :after wait again; when they were due does not
+-- change. They
 -- stay open, and heads of their keys, all the while: no lock but their own is needed. Late ones are left to expire.
 -- (With a plain = the server may take the order of numbers for as good, and walk past all other topics.)
 UPDATE {p}message SET place = CASE WHEN due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 ELSE 2 END
  WHERE seq = ANY (ARRAY (SELECT aside.seq
-                           FROM (SELECT DISTINCT topic FROM unnest(:topics::text[]) AS u (topic)) t,
+                           FROM (SELECT DISTINCT topic FROM pg_catalog.unnest(:topics::text[]) AS u (topic)) t,
                                 LATERAL (SELECT m.seq FROM {p}message m
-                                          WHERE m.place >= 7 AND m.topic >= t.topic AND m.topic <= t.topic
+                                          WHERE m.place >= 7 AND m.topic >= t.topic AND m.topic <= t.topic AND m.seq > :after::bigint
                                             AND (m.expires_at = 0 OR m.expires_at > (SELECT {p}clock(:now::bigint)))
                                           ORDER BY m.topic, m.seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED) aside
                           ORDER BY aside.seq LIMIT :limit::bigint))
@@ -63,16 +72,20 @@ locked AS MATERIALIZED (
        AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 batch AS MATERIALIZED (
-    SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM locked LIMIT 1) any_locked),
+    SELECT pg_catalog.nextval('{p}fence_seq') AS fence FROM (SELECT FROM locked LIMIT 1) any_locked),
 noted AS (
     INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
     SELECT b.fence, :owner::text, c.now, c.now + :lease::bigint, l.open, l.plain_from, l.plain_to, '{}'
-      FROM batch b, clock c, (SELECT count(*) AS open, min(seq) AS plain_from, max(seq) AS plain_to FROM locked) l)
+      FROM batch b, clock c, (SELECT pg_catalog.count(*) AS open, pg_catalog.min(seq) AS plain_from, pg_catalog.max(seq) AS plain_to FROM locked) l)
 UPDATE {p}message m
    SET fence = (SELECT fence FROM batch), started_at = (SELECT now FROM clock), attempts = 1, state = 3,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
  WHERE m.ctid = ANY (ARRAY (SELECT tid FROM locked))
 RETURNING m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers, m.fence, m.started_at
+
+-- fragment: countable_attempts
+-- A row that was written by hand may have a number that cannot be counted up or down. No claim must fail for it.
+greatest(least(m.attempts, 2147483646), 0)
 
 -- name: claim
 -- Rows are locked before the fence is drawn, so that the fences of a message only grow. They are found again by their
@@ -90,27 +103,27 @@ plain AS MATERIALIZED (
      WHERE (SELECT yes FROM free) AND seq > :low::bigint AND state = 0 AND place = 0
      ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 picked AS MATERIALIZED (
-    SELECT seq, place, row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
+    SELECT seq, place, pg_catalog.row_number() OVER (ORDER BY priority DESC, due_at, seq) AS ordinal
       FROM (SELECT * FROM due UNION ALL SELECT * FROM plain) both_kinds
      ORDER BY priority DESC, due_at, seq LIMIT :limit::bigint),
 batch AS MATERIALIZED (
-    SELECT nextval('{p}fence_seq') AS fence FROM (SELECT FROM picked LIMIT 1) any_picked),
+    SELECT pg_catalog.nextval('{p}fence_seq') AS fence FROM (SELECT FROM picked LIMIT 1) any_picked),
 noted AS (
     INSERT INTO {p}batch (fence, owner, claimed_at, lease_until, open, plain_from, plain_to, others)
     SELECT b.fence, :owner::text, c.now, c.now + :lease::bigint, p.open, p.plain_from, p.plain_to, p.others
       FROM batch b, clock c,
-           (SELECT count(*) AS open, coalesce(min(seq) FILTER (WHERE place = 0), 0) AS plain_from,
-                   coalesce(max(seq) FILTER (WHERE place = 0), 0) AS plain_to,
-                   coalesce(array_agg(seq) FILTER (WHERE place <> 0), '{}') AS others
+           (SELECT pg_catalog.count(*) AS open, coalesce(pg_catalog.min(seq) FILTER (WHERE place = 0), 0) AS plain_from,
+                   coalesce(pg_catalog.max(seq) FILTER (WHERE place = 0), 0) AS plain_to,
+                   coalesce(pg_catalog.array_agg(seq) FILTER (WHERE place <> 0), '{}') AS others
               FROM picked) p)
 UPDATE {p}message m
    SET fence = b.fence,
        started_at = CASE WHEN p.ordinal <= :start::bigint THEN c.now ELSE m.started_at END,
-       attempts = m.attempts + CASE WHEN p.ordinal <= :start::bigint THEN 1 ELSE 0 END,
+       attempts = {{countable_attempts}} + CASE WHEN p.ordinal <= :start::bigint THEN 1 ELSE 0 END,
        state = CASE WHEN p.ordinal <= :start::bigint THEN 3 ELSE 2 END,
        place = CASE WHEN m.place = 0 THEN 0 ELSE 5 END,
        worker = (SELECT id FROM {p}worker WHERE name = :worker::text)
-  FROM unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
+  FROM pg_catalog.unnest(ARRAY (SELECT seq FROM picked ORDER BY ordinal)) WITH ORDINALITY AS p (seq, ordinal), batch b, clock c
  WHERE m.seq = p.seq
 RETURNING p.ordinal, m.seq, m.id, m.created_at, m.due_at, m.topic, m.payload, m.ordering_key, m.correlation_id,
           m.causation_id, m.headers, m.priority, m.attempts, m.state, m.expires_at, b.fence, c.now, m.place
@@ -130,11 +143,11 @@ SELECT seq, state, expires_at <> 0 AND expires_at <= (SELECT {p}clock(:now::bigi
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint
 
 -- name: start
-UPDATE {p}message SET state = 3, attempts = attempts + 1, started_at = (SELECT {p}clock(:now::bigint))
+UPDATE {p}message m SET state = 3, attempts = {{countable_attempts}} + 1, started_at = (SELECT {p}clock(:now::bigint))
  WHERE seq = ANY (:seqs::bigint[]) AND fence = :fence::bigint AND state = 2
 
 -- fragment: count_and_close
-n AS MATERIALIZED (SELECT count(*) AS settled FROM settled),
+n AS MATERIALIZED (SELECT pg_catalog.count(*) AS settled FROM settled),
 closed AS (
     DELETE FROM {p}batch t USING b, n WHERE t.fence = b.fence AND b.open <= n.settled),
 shrunk AS (
@@ -146,7 +159,7 @@ shrunk AS (
 -- First how many; then which, unless all of them.
 SELECT settled FROM n
  UNION ALL
-SELECT seq FROM settled WHERE (SELECT settled FROM n) < cardinality(:seqs::bigint[])
+SELECT seq FROM settled WHERE (SELECT settled FROM n) < pg_catalog.cardinality(:seqs::bigint[])
 
 -- fragment: own_batch
 -- Nothing is settled while somebody follows the end of one of :unless_followed: then there is more to do before the
@@ -168,7 +181,7 @@ settled AS (
 -- fragment: own_plain_batch
 WITH b AS MATERIALIZED (
     SELECT fence, open FROM {p}batch
-     WHERE fence = :fence::bigint AND owner = :owner::text AND cardinality(others) = 0 FOR UPDATE)
+     WHERE fence = :fence::bigint AND owner = :owner::text AND pg_catalog.cardinality(others) = 0 FOR UPDATE)
 
 -- name: settle_plain
 -- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind.
@@ -212,8 +225,8 @@ settled AS (
                         WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
            due_at = coalesce(c.now + w.delay, m.due_at),
            finished_at = CASE WHEN w.state = 0 THEN 0 ELSE c.now END,
-           attempts = m.attempts - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
-           errors = m.errors + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
+           attempts = {{countable_attempts}} - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
+           errors = least(m.errors, 2147483646) + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
            failed_at = CASE WHEN w.error IS NULL THEN m.failed_at ELSE c.now END,
            last_error = coalesce(w.error, m.last_error)
       FROM unnest(:seqs::bigint[], :states::bigint[], :delays::bigint[], :errors::text[], :unharmed::bigint[])

@@ -11,11 +11,15 @@ coalesce((SELECT h.seq FROM {p}key_head h WHERE h.ordering_key = m.ordering_key)
 -- fragment: filter
 m.seq > :after::bigint AND m.seq < coalesce(:before::bigint, 9223372036854775807)
    AND (:topic::text IS NULL OR m.topic = :topic::text)
-   AND (:topic_start::text IS NULL OR starts_with(m.topic, :topic_start::text))
+   AND (:topic_start::text IS NULL OR pg_catalog.starts_with(m.topic, :topic_start::text))
    AND (:ordering_key::text IS NULL OR m.ordering_key = :ordering_key::text)
    AND (:correlation_id::text IS NULL OR m.correlation_id = :correlation_id::text)
    AND (:created_before::bigint IS NULL OR m.created_at < :created_before::bigint)
    AND (:error::text IS NULL OR position(:error::text IN m.last_error) > 0)
+
+-- fragment: ready_as
+-- 0 is all of them; else 1 due, 2 due later, 3 due later because it has failed.
+(:ready_as::bigint = 0 OR :ready_as::bigint = CASE WHEN m.due_at <= (SELECT {p}clock(:now::bigint)) THEN 1 WHEN m.errors = 0 THEN 2 ELSE 3 END)
 
 -- name: seqs_of_all
 SELECT m.seq FROM {p}message m WHERE {{filter}} ORDER BY m.seq LIMIT :limit::bigint
@@ -32,10 +36,10 @@ SELECT m.seq FROM {p}message m
 -- Each place is a list by number in the index; the first of each list are put together. (With a plain = the server may take
 -- the order of numbers for as good, and walk past all other places.)
 SELECT found.seq
-  FROM unnest(:places::bigint[]) AS p (place),
+  FROM pg_catalog.unnest(:places::bigint[]) AS p (place),
        LATERAL (SELECT m.seq FROM {p}message m
                  WHERE m.place <> 0 AND m.place >= p.place AND m.place <= p.place
-                   AND {{waits}} = :waits::boolean AND {{filter}}
+                   AND {{waits}} = :waits::boolean AND {{ready_as}} AND {{filter}}
                  ORDER BY m.place, m.seq LIMIT :limit::bigint) found
  ORDER BY found.seq LIMIT :limit::bigint
 
@@ -50,43 +54,48 @@ SELECT m.seq FROM {p}batch b,
 -- name: records
 SELECT m.seq, m.id, m.created_at, m.due_at, m.expires_at, m.fence, m.started_at, m.finished_at, m.failed_at, m.attempts, m.state,
        {{waits}}, coalesce((SELECT w.name FROM {p}worker w WHERE w.id = m.worker), ''), m.priority, m.errors, m.redrives, m.topic, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
-       m.last_error, octet_length(m.payload), CASE WHEN :with_payload::boolean THEN m.payload END,
-       (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3)), m.place
+       m.last_error, pg_catalog.octet_length(m.payload), CASE WHEN :with_payload::boolean THEN m.payload END,
+       (SELECT b.lease_until FROM {p}batch b WHERE b.fence = m.fence AND m.state IN (2, 3)), m.place,
+       m.due_at > (SELECT {p}clock(:now::bigint))
   FROM {p}message m WHERE m.seq = ANY (:seqs::bigint[]) ORDER BY m.seq
 
 -- name: count_queue
-SELECT {{waits}}, m.due_at > (SELECT {p}clock(:now::bigint)), count(*), min(m.due_at)
+-- The place 9 is that of messages that wait for a handler's limit. (Two parts, so that each may use an index.)
+SELECT {{waits}}, m.due_at > (SELECT {p}clock(:now::bigint)), pg_catalog.count(*), pg_catalog.min(m.due_at), pg_catalog.count(*) FILTER (WHERE m.errors > 0)
   FROM {p}message m WHERE m.place BETWEEN 1 AND 4 GROUP BY 1, 2
+ UNION ALL
+SELECT false, m.due_at > (SELECT {p}clock(:now::bigint)), pg_catalog.count(*), pg_catalog.min(m.due_at), pg_catalog.count(*) FILTER (WHERE m.errors > 0)
+  FROM {p}message m WHERE m.place = 9 GROUP BY 1, 2
 
 -- name: count_parked
-SELECT count(*) FROM {p}message WHERE place >= 7
+SELECT pg_catalog.count(*) FROM {p}message WHERE place IN (7, 8)
 
 -- name: count_dead
-SELECT count(*), count(*) FILTER (WHERE state = 4) FROM {p}message WHERE place = 6
+SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE state = 4) FROM {p}message WHERE place = 6
 
 -- name: count_plain
 -- At most :limit are counted. The oldest is the first.
-SELECT count(*), min(due_at),
+SELECT pg_catalog.count(*), pg_catalog.min(due_at),
        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {p}message_seq) - (SELECT low FROM {p}mark)
   FROM (SELECT due_at FROM {p}message WHERE seq > (SELECT low FROM {p}mark) AND state = 0 AND place = 0
          ORDER BY seq LIMIT :limit::bigint) ahead
 
 -- name: count_open
-SELECT coalesce(sum(open), 0)::bigint FROM {p}batch
+SELECT coalesce(pg_catalog.sum(open), 0)::bigint FROM {p}batch
 
 -- name: count_finished
-SELECT state, count(*) FROM {p}message WHERE state >= 6 GROUP BY 1
+SELECT state, pg_catalog.count(*) FROM {p}message WHERE state >= 6 GROUP BY 1
 
 -- name: table_size
 -- How many numbers have been given out, and how many rows the server believes there are.
-SELECT CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT reltuples::bigint FROM pg_class WHERE oid = '{p}message'::regclass) FROM {p}message_seq
+SELECT CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE oid = '{p}message'::regclass::oid) FROM {p}message_seq
 
 -- name: time_now
 SELECT {p}clock(:now::bigint)
 
 -- name: blocked_keys
 SELECT m.ordering_key, m.id, m.topic, m.last_error, m.finished_at,
-       (SELECT count(*) FROM {p}message w WHERE w.ordering_key = m.ordering_key AND w.ordering_key <> ''
+       (SELECT pg_catalog.count(*) FROM {p}message w WHERE w.ordering_key = m.ordering_key AND w.ordering_key <> ''
            AND w.place NOT IN (0, 6))
   FROM {p}message m WHERE m.place = 6 AND m.state = 4 ORDER BY m.finished_at LIMIT :limit::bigint
 
@@ -115,7 +124,7 @@ aside (topic, place) AS (
 SELECT 0::bigint, '',
        (s.instant <= c.now OR (:arrivals::boolean AND {{has_arrivals}})
         OR EXISTS (SELECT FROM {p}message WHERE place = 1 AND due_at <= c.now)
-        OR EXISTS (SELECT FROM {p}message WHERE seq > greatest(:low::bigint, (SELECT low FROM {p}mark)) AND state = 0 AND place = 0))::integer::bigint,
+        OR EXISTS (SELECT FROM {p}message WHERE seq > greatest(CASE WHEN {{tables}} = :tables::bigint THEN :low::bigint END, (SELECT low FROM {p}mark)) AND state = 0 AND place = 0))::integer::bigint,
        least(s.instant - c.now, CASE WHEN NOT :arrivals::boolean THEN 100000 END)
   FROM soonest s, clock c
  UNION ALL

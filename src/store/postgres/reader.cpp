@@ -46,12 +46,21 @@ std::vector<std::int64_t> seqs(conversation& talk, const message_filter& filter)
     return numbers(talk.run(Statement::text, filtered<Statement>(filter)));
 }
 
+struct of_places {
+    std::span<const std::int64_t> places;
+    bool waits = false;
+    std::int64_t ready_as = 0; ///< 0 is all of them
+};
+
 std::vector<std::int64_t> seqs_in_places(conversation& talk, const message_filter& filter,
-                                         std::span<const std::int64_t> places, bool waits = false)
+                                         const of_places& which, const environment& world)
 {
     using statement = sql::seqs_in_places;
     auto with = filtered<statement>(filter);
-    with.set(statement::places, places).set_flag(statement::waits, waits);
+    set_now(with, statement::now, world);
+    with.set(statement::places, which.places)
+        .set_flag(statement::waits, which.waits)
+        .set(statement::ready_as, which.ready_as);
     return numbers(talk.run(statement::text, with));
 }
 
@@ -79,7 +88,8 @@ message_record read_record(const rows& found, int row)
     result.failed_at = found.time_or_none(row, 8);
     result.attempts = static_cast<int>(found.integer(row, 9));
     result.parked_for = reason_of(found.integer(row, 25));
-    result.state = result.parked_for ? message_state::parked : state_of(state, found.yes(row, 11));
+    result.state = result.parked_for ? contract::state_aside(*result.parked_for)
+                                     : state_of(state, found.yes(row, 11));
     result.started = state == row_state::started;
     result.blocks_key = state == row_state::dead_blocking;
     result.worker = found.text(row, 12);
@@ -95,6 +105,8 @@ message_record read_record(const rows& found, int row)
     result.payload_bytes = static_cast<std::size_t>(found.integer(row, 22));
     result.payload = found.text(row, 23);
     result.lease_until = found.time_or_none(row, 24);
+    if (result.state == message_state::ready)
+        result.ready_as = contract::ready_as(found.yes(row, 26), result.errors);
     return result;
 }
 
@@ -122,6 +134,7 @@ std::vector<message_record> reader::records(std::span<const std::int64_t> which,
     if (which.empty())
         return {};
     arguments with;
+    set_now(with, sql::records::now, world_);
     with.set(sql::records::seqs, which).set_flag(sql::records::with_payload, with_payload);
     const auto found = talk_.run(sql::records::text, with);
     std::vector<message_record> result;
@@ -134,14 +147,20 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
 {
     if (!filter.state)
         return seqs<sql::seqs_of_all>(talk_, filter);
+    const auto in = [&](const of_places& which) {
+        return seqs_in_places(talk_, filter, which, world_);
+    };
     switch (*filter.state) {
-    case message_state::ready:
-        return contract::merged(seqs_in_places(talk_, filter, places_of_ready),
-                                seqs<sql::seqs_of_plain>(talk_, filter), filter.limit);
-    case message_state::waiting: return seqs_in_places(talk_, filter, places_of_waiting, true);
-    case message_state::parked: return seqs_in_places(talk_, filter, places_aside);
+    case message_state::ready: {
+        auto queued = in({.places = places_of_ready, .ready_as = contract::ready_number(filter)});
+        if (!contract::takes_due(filter))
+            return queued;
+        return contract::merged(queued, seqs<sql::seqs_of_plain>(talk_, filter), filter.limit);
+    }
+    case message_state::waiting: return in({.places = places_of_waiting, .waits = true});
+    case message_state::parked: return in({.places = places_of_parked});
     case message_state::claimed: return seqs<sql::seqs_of_claimed>(talk_, filter);
-    case message_state::dead: return seqs_in_places(talk_, filter, places_of_dead);
+    case message_state::dead: return in({.places = places_of_dead});
     case message_state::done: return seqs_in_state(talk_, filter, row_state::done);
     case message_state::cancelled: return seqs_in_state(talk_, filter, row_state::cancelled);
     case message_state::expired: return seqs_in_state(talk_, filter, row_state::expired);
@@ -176,6 +195,7 @@ store_stats reader::count()
             result.waiting += count;
         } else if (later) {
             result.delayed += count;
+            result.retrying += all[2].integer(row, 4);
         } else {
             result.ready += count;
             const auto since = all[2].time(row, 3);
@@ -256,7 +276,9 @@ arguments outlook_arguments(const frontier& front, const environment& world)
     arguments with;
     set_now(with, sql::outlook::now, world);
     // What an application holds at the moment is nothing to do at once: it is looked at again soon.
-    with.set(sql::outlook::low, front.low())
+    const auto tables = front.tables(); // first: a position of others does no harm
+    with.set(sql::outlook::tables, tables)
+        .set(sql::outlook::low, front.low())
         .set_flag(sql::outlook::arrivals, !front.leaves_chores(world.clock->monotonic()));
     return with;
 }

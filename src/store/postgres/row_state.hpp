@@ -42,9 +42,6 @@ enum class row_state : std::int64_t {
     return static_cast<std::int64_t>(row);
 }
 
-/// Due, due later, arrived with a key: such a message is ready, or waits if it is not its key's
-/// head.
-inline constexpr std::array<std::int64_t, 3> places_of_ready{1, 2, 3};
 /// Arrived with a key, behind the head of its key.
 inline constexpr std::array<std::int64_t, 2> places_of_waiting{3, 4};
 inline constexpr std::array<std::int64_t, 1> places_of_dead{6};
@@ -62,9 +59,12 @@ inline constexpr std::int64_t first_place_aside = 7;
     return first_place_aside;
 }
 
-inline constexpr std::array<std::int64_t, 3> places_aside{place_aside(park_reason::no_handler),
-                                                          place_aside(park_reason::paused),
-                                                          place_aside(park_reason::at_limit)};
+/// Due, due later, arrived with a key: such a message is ready, or waits if it is not its key's
+/// head. And what waits for the limit of a handler.
+inline constexpr std::array<std::int64_t, 4> places_of_ready{1, 2, 3,
+                                                             place_aside(park_reason::at_limit)};
+inline constexpr std::array<std::int64_t, 2> places_of_parked{place_aside(park_reason::no_handler),
+                                                              place_aside(park_reason::paused)};
 
 /// Why a message in this place was put aside; nothing if it was not.
 [[nodiscard]] constexpr std::optional<park_reason> reason_of(std::int64_t place) noexcept

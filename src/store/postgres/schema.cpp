@@ -16,8 +16,9 @@ namespace {
 bool has_table(connection& db, const location& where, std::string_view name)
 {
     return db
-        .ask(fmt::format("SELECT 1 FROM pg_tables WHERE schemaname = '{}' AND tablename = '{}'",
-                         where.schema, name),
+        .ask(fmt::format(
+                 "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = '{}' AND tablename = '{}'",
+                 where.schema, name),
              "look for tables")
         .has_value();
 }
@@ -45,15 +46,16 @@ int found_version(connection& db, const location& where)
         refuse_foreign(where, "it has a table message, but no table schema");
     if (!has_schema)
         return 0;
-    const auto columns = db.ask(
-        fmt::format("SELECT count(*) FROM pg_attribute WHERE attrelid = '{}.schema'::regclass"
-                    " AND attname IN ('version', 'name', 'applied_at')",
-                    where.schema),
-        "look for tables");
+    const auto columns =
+        db.ask(fmt::format("SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute "
+                           "WHERE attrelid = '{}.schema'::regclass::oid"
+                           " AND attname IN ('version', 'name', 'applied_at')",
+                           where.schema),
+               "look for tables");
     if (columns != "3")
         refuse_foreign(where, "its table schema has other columns");
-    const auto version =
-        db.ask(fmt::format("SELECT max(version) FROM {}.schema", where.schema), "read version");
+    const auto version = db.ask(
+        fmt::format("SELECT pg_catalog.max(version) FROM {}.schema", where.schema), "read version");
     if (version && !has_messages)
         refuse_foreign(where, "it has a table schema, but no table message");
     return version ? std::stoi(*version) : 0;
@@ -71,7 +73,9 @@ migration_report bring_up_to_date(connection& db, const location& where, const e
     migration_report report;
     try {
         // Two migrations at once: the second waits, and finds nothing to do.
-        db.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0", "settings");
+        db.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; "
+                   "SET LOCAL search_path = pg_catalog, pg_temp",
+                   "settings");
         db.execute(
             fmt::format("SELECT pg_advisory_xact_lock(hashtext('posthorn {}'))", where.schema),
             "lock migrations");
@@ -80,7 +84,8 @@ migration_report bring_up_to_date(connection& db, const location& where, const e
             require_current(db, where);
         // Asking first: creating needs a right on the database even if there is nothing to create.
         const auto exists = db.ask(
-            fmt::format("SELECT 1 FROM pg_namespace WHERE nspname = '{}'", where.schema), "schema");
+            fmt::format("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '{}'", where.schema),
+            "schema");
         if (!exists)
             db.execute("CREATE SCHEMA " + where.schema, "create schema");
         for (const auto& each : sql::migrations) {
@@ -94,14 +99,14 @@ migration_report bring_up_to_date(connection& db, const location& where, const e
                     where.schema, each.version, each.name, where.schema,
                     world.clock->database_time()
                         ? std::to_string(world.clock->database_time()->time_since_epoch().count())
-                        : "NULL"),
+                        : "NULL::bigint"),
                 "record migration");
             report.applied.emplace_back(each.name);
         }
         report.version_after = found_version(db, where);
         db.execute("COMMIT", "commit");
     } catch (...) {
-        PQclear(PQexec(db.handle(), "ROLLBACK"));
+        db.roll_back_quietly();
         throw;
     }
     return report;

@@ -18,9 +18,7 @@ pool::turn take_alive(pool& from)
 void leave_clean(pool& to, pool::turn& which) noexcept
 {
     auto* db = which->handle();
-    if (PQpipelineStatus(db) == PQ_PIPELINE_OFF && PQstatus(db) == CONNECTION_OK &&
-        PQtransactionStatus(db) != PQTRANS_IDLE && PQtransactionStatus(db) != PQTRANS_ACTIVE)
-        PQclear(PQexec(db, "ROLLBACK"));
+    which->roll_back_quietly();
     const bool clean = PQpipelineStatus(db) == PQ_PIPELINE_OFF && PQstatus(db) == CONNECTION_OK &&
                        PQtransactionStatus(db) == PQTRANS_IDLE;
     if (clean)

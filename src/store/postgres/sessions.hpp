@@ -37,7 +37,7 @@ public:
           jobs_(talk_, world),
           runs_(talk_, world),
           timetable_(jobs_, runs_, joins_, writer_, reader_, world),
-          book_(joins_, joins_, inbox_, timetable_, writer_, world),
+          book_(joins_, joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(talk_, world, bell, book_),
           queue_(talk_, world, front, book_),
           reader_(talk_, world, front),
@@ -63,7 +63,7 @@ public:
     /// The connection, with the transaction begun on it.
     [[nodiscard]] virtual PGconn* native()
     {
-        talk_.begin();
+        talk_.begin_for_caller();
         return talk_.db().handle();
     }
 

@@ -109,7 +109,7 @@ batch backend::claim(const contract::claim_request& request)
     {
         owned_session look(take(where_.in_memory() ? writers_ : readers_),
                            owned_session::purpose::read, options_.environment, options_.limits);
-        if (!look.queue().any_due(request.unpark))
+        if (!look.queue().any_due(request))
             return {};
     }
     for (;;) {

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <filesystem>
 #include <sys/stat.h>
+#include <system_error>
 
 namespace posthorn::sqlite {
 
@@ -110,6 +112,33 @@ std::string_view query::bytes_of(const message_id& id)
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+namespace {
+
+// SQLite says the same for a folder that is missing and for a file that is.
+void check_folder_of(const std::string& file, int code)
+{
+    if ((code & 0xff) != SQLITE_CANTOPEN)
+        return;
+    const auto folder = std::filesystem::path(file).parent_path();
+    std::error_code unknown;
+    const auto found = std::filesystem::status(folder, unknown);
+    if (folder.empty() || found.type() == std::filesystem::file_type::directory)
+        return;
+    if (found.type() == std::filesystem::file_type::not_found)
+        throw error(error_code::not_found,
+                    fmt::format("SQLite: cannot open '{}': there is no folder '{}'; make it first, "
+                                "as with mkdir -p",
+                                file, folder.string()),
+                    {.native_code = code, .statement = "open"});
+    throw error(error_code::not_found,
+                fmt::format("SQLite: cannot open '{}': '{}' is not a folder, or cannot be looked "
+                            "into",
+                            file, folder.string()),
+                {.native_code = code, .statement = "open"});
+}
+
+} // namespace
+
 connection::connection(const std::string& path, access how, settings with)
     : owned_(true), settings_(std::move(with)), prepared_(sql::all.size())
 {
@@ -122,8 +151,10 @@ connection::connection(const std::string& path, access how, settings with)
     opened_ = identity_of(path_); // first: a file that takes its place meanwhile is noticed
     const int code = sqlite3_open_v2(name.c_str(), &db_, flags, nullptr);
     try {
-        if (code != SQLITE_OK)
+        if (code != SQLITE_OK) {
+            check_folder_of(name, code);
             throw_error(db_, code, "open " + name);
+        }
         configure(how);
         if (how == access::create)
             opened_ = identity_of(path_);

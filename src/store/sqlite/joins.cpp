@@ -58,6 +58,7 @@ std::int64_t joins::insert(const contract::new_join& what)
         .bind(statement::now, now)
         .bind_text_or_null(statement::grouping_key, how.grouping_key)
         .bind_text_or_null(statement::correlation_id, what.correlation_id)
+        .bind_text_or_null(statement::trace, what.trace)
         .bind_blob(statement::metadata, how.metadata);
     if (how.expected)
         row.bind(statement::expected, *how.expected);
@@ -282,7 +283,8 @@ std::vector<contract::continuation> joins::continuations(std::span<const std::in
         result.push_back({.join = row.integer(0),
                           .on_complete = contract::message_or_none(row, 1),
                           .on_fail = contract::message_or_none(row, 3),
-                          .correlation_id = std::string(row.text(5))});
+                          .correlation_id = std::string(row.text(5)),
+                          .trace = std::string(row.text(6))});
     return result;
 }
 

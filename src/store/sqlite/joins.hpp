@@ -2,12 +2,15 @@
 #pragma once
 
 #include "store/contract/join_table.hpp"
+#include "store/contract/remote_join_table.hpp"
 #include "store/sqlite/connection.hpp"
 #include <posthorn/environment.hpp>
 
 namespace posthorn::sqlite {
 
-class joins final : public contract::join_table, public contract::join_reader {
+class joins final : public contract::join_table,
+                    public contract::join_reader,
+                    public contract::remote_join_table {
 public:
     joins(connection& db, const environment& world) : db_(db), world_(world) {}
 
@@ -29,6 +32,14 @@ public:
     std::vector<join_member> members(std::int64_t join, std::int64_t after_seq,
                                      std::size_t limit) override;
     std::vector<contract::continuation> continuations(std::span<const std::int64_t> joins) override;
+
+    bool remember(const contract::report_address& what) override;
+    std::vector<contract::report_address> addresses_of(std::span<const std::int64_t> seqs) override;
+    void forget(std::span<const std::int64_t> seqs) override;
+    std::optional<contract::remote_row> find_remote(std::int64_t join, message_id id) override;
+    void put_remote(const contract::remote_row& what) override;
+    std::vector<contract::remote_row> rows_of_join(std::int64_t join, message_id after,
+                                                   std::size_t limit) override;
 
 private:
     connection& db_;

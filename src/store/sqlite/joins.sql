@@ -2,9 +2,9 @@
 
 -- name: open_join
 INSERT INTO {p}joins (id, expected, needed, any_failure_fails, created_at, updated_at, deadline_at, grouping_key,
-                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload)
+                      correlation_id, metadata, on_complete_topic, on_complete_payload, on_fail_topic, on_fail_payload, trace)
 VALUES (:id, :expected, :needed, :any_failure_fails, :now, :now, :deadline_at, :grouping_key,
-        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload)
+        :correlation_id, :metadata, :on_complete_topic, :on_complete_payload, :on_fail_topic, :on_fail_payload, :trace)
 RETURNING number
 
 -- fragment: join_columns
@@ -39,7 +39,7 @@ SELECT {{join_columns}} FROM {p}join_member m CROSS JOIN {p}joins j ON j.number 
  WHERE m.seq = :seq AND {{page_of_joins}}
 
 -- name: continuations
-SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id
+SELECT j.number, j.on_complete_topic, j.on_complete_payload, j.on_fail_topic, j.on_fail_payload, j.correlation_id, j.trace
   FROM json_each(:list) l CROSS JOIN {p}joins j ON j.number = l.value
 
 -- name: save_joins
@@ -109,3 +109,26 @@ DELETE FROM {p}join_member WHERE (number, role, seq) IN
 
 -- name: delete_join
 DELETE FROM {p}joins WHERE number = :number
+
+-- name: remember_report
+INSERT INTO {p}join_report (seq, store, join_id) VALUES (:seq, :store, :join_id) ON CONFLICT DO NOTHING
+
+-- name: report_addresses
+SELECT seq, store, join_id FROM {p}join_report WHERE seq IN (SELECT value FROM json_each(:list))
+
+-- name: forget_reports
+DELETE FROM {p}join_report WHERE seq IN (SELECT value FROM json_each(:list))
+
+-- name: follow_remote_no_more
+DELETE FROM {p}join_member WHERE number = 0 AND role = 6 AND seq IN (SELECT value FROM json_each(:list))
+
+-- name: find_remote_member
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id = :id
+
+-- name: put_remote_member
+INSERT INTO {p}join_remote (number, id, store, state, reported, version)
+VALUES (:number, :id, :store, :state, :reported, :version)
+    ON CONFLICT (number, id) DO UPDATE SET state = excluded.state, reported = excluded.reported, version = excluded.version
+
+-- name: remote_members_of_join
+SELECT id, store, state, reported, version FROM {p}join_remote WHERE number = :number AND id > :after ORDER BY id LIMIT :limit

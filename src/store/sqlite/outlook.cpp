@@ -40,10 +40,10 @@ bool has_come(const std::optional<timestamp>& when, timestamp now)
     return when && *when <= now;
 }
 
-bool any_parked(connection& db, const std::string& topic)
+bool any_parked(connection& db, const std::string& topic, std::int64_t after)
 {
     auto row = db.use(sql::next_parked::text);
-    row.bind_text(sql::next_parked::topic, topic).bind(sql::next_parked::after, std::int64_t{0});
+    row.bind_text(sql::next_parked::topic, topic).bind(sql::next_parked::after, after);
     return row.step();
 }
 
@@ -64,11 +64,13 @@ std::vector<contract::outlook::parked_topic> parked_topics(connection& db)
 
 } // namespace
 
-bool claim_is_worthwhile(connection& db, timestamp now, std::span<const std::string> unpark)
+bool claim_is_worthwhile(connection& db, timestamp now, const contract::claim_request& request)
 {
     return log_may_have_more(db) || has_come(first_due(db, now), now) ||
            has_come(first_time(db, sql::next_expiry::text), now) ||
-           std::ranges::any_of(unpark, [&](const auto& topic) { return any_parked(db, topic); });
+           std::ranges::any_of(request.unpark, [&](const auto& topic) {
+               return any_parked(db, topic, request.unpark_after);
+           });
 }
 
 contract::outlook look_ahead(connection& db, timestamp now)

@@ -12,9 +12,9 @@
 
 namespace posthorn::sqlite {
 
-bool queue::any_due(std::span<const std::string> unpark)
+bool queue::any_due(const contract::claim_request& request)
 {
-    return claim_is_worthwhile(db_, world_.clock->now(), unpark);
+    return claim_is_worthwhile(db_, world_.clock->now(), request);
 }
 
 bool queue::log_has_more()
@@ -28,7 +28,7 @@ batch queue::claim(const contract::claim_request& request)
 {
     const auto now = world_.clock->now();
     expire_due(std::max<std::size_t>(request.limit, 100));
-    unpark(request.unpark, request.limit);
+    unpark(request);
 
     claim_choice choice(db_, now, request.limit);
     batch result;
@@ -74,7 +74,7 @@ batch queue::claim(const contract::claim_request& request)
 }
 
 // The oldest over all these topics: a look-up for the first of each, and one for every one taken.
-void queue::unpark(std::span<const std::string> topics, std::size_t limit)
+void queue::unpark(const contract::claim_request& request)
 {
     std::set<std::pair<std::int64_t, std::string_view>> first_of;
     const auto look = [&](std::string_view topic, std::int64_t after) {
@@ -84,9 +84,9 @@ void queue::unpark(std::span<const std::string> topics, std::size_t limit)
         if (row.step())
             first_of.emplace(row.integer(0), topic);
     };
-    for (const auto& each : topics)
-        look(each, 0);
-    for (; limit > 0 && !first_of.empty(); --limit) {
+    for (const auto& each : request.unpark)
+        look(each, request.unpark_after);
+    for (auto limit = request.limit; limit > 0 && !first_of.empty(); --limit) {
         const auto [seq, topic] = *first_of.begin();
         first_of.erase(first_of.begin());
         db_.use(sql::unpark::text).bind(sql::unpark::seq, seq).run();

@@ -14,9 +14,9 @@ public:
         : db_(db), world_(world), follower_(follower)
     {}
 
-    /// Whether a claim that takes parked messages of these topics too would find anything to do.
+    /// Whether a claim, and what it takes back, would find anything to do.
     /// Reads only.
-    [[nodiscard]] bool any_due(std::span<const std::string> unpark);
+    [[nodiscard]] bool any_due(const contract::claim_request& request);
 
     /// Whether there are messages that no claim has passed yet.
     [[nodiscard]] bool log_has_more();
@@ -34,7 +34,7 @@ public:
     std::size_t expire_due(std::size_t limit) override;
 
 private:
-    void unpark(std::span<const std::string> topics, std::size_t limit);
+    void unpark(const contract::claim_request& request);
     std::optional<batch_record> batch_of(std::string_view owner, fence which);
     contract::open_delivery open_delivery_of(const batch_record& batch, std::uint32_t ordinal);
     bool was_called_off(const receipt& what);

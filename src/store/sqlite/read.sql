@@ -17,8 +17,10 @@ SELECT m.seq FROM {p}message m
  ORDER BY m.seq LIMIT :limit
 
 -- name: seqs_in_queue
+-- :ready_as is 0 for all; else 1 due, 2 due later, 3 due later because it has failed.
 SELECT m.seq FROM {p}queue q CROSS JOIN {p}message m ON m.seq = q.seq
  WHERE q.state BETWEEN :low AND :high AND q.seq > :after AND {{filter}}
+   AND (:ready_as = 0 OR :ready_as = CASE WHEN q.due_at <= :now THEN 1 WHEN q.errors = 0 THEN 2 ELSE 3 END)
    AND (:error IS NULL OR instr(coalesce(q.last_error, ''), :error) > 0)
  ORDER BY q.seq LIMIT :limit
 
@@ -52,7 +54,7 @@ SELECT m.id, m.created_at, m.topic, m.ordering_key, m.correlation_id, m.causatio
  WHERE m.seq = :seq
 
 -- name: count_queue
-SELECT state, due_at > :now, count(*), min(due_at) FROM {p}queue GROUP BY 1, 2
+SELECT state, due_at > :now, count(*), min(due_at), sum(errors > 0) FROM {p}queue GROUP BY 1, 2
 
 -- name: count_finished
 SELECT state, count(*) FROM {p}finished GROUP BY 1

@@ -49,12 +49,15 @@ std::vector<std::int64_t> seqs(connection& db, const message_filter& filter)
 }
 
 std::vector<std::int64_t> seqs_in_queue(connection& db, const message_filter& filter, row_state low,
-                                        row_state high)
+                                        row_state high, std::optional<timestamp> ready_at = {})
 {
     using statement = sql::seqs_in_queue;
     auto row = db.use(statement::text);
     bind_filter<statement>(row, filter);
-    row.bind(statement::low, number(low)).bind(statement::high, number(high));
+    row.bind(statement::low, number(low))
+        .bind(statement::high, number(high))
+        .bind(statement::ready_as, ready_at ? contract::ready_number(filter) : 0)
+        .bind(statement::now, ready_at);
     return numbers(row);
 }
 
@@ -74,7 +77,7 @@ std::vector<std::int64_t> seqs_finished(connection& db, const message_filter& fi
     return numbers(row);
 }
 
-void read_queue_part(const query& row, message_record& into)
+void read_queue_part(const query& row, message_record& into, timestamp now)
 {
     const auto state = static_cast<row_state>(row.integer(9));
     into.state = state_of(state);
@@ -92,6 +95,8 @@ void read_queue_part(const query& row, message_record& into)
     into.finished_at = row.time_or_none(19);
     into.worker = row.text(20);
     into.last_error = row.text(21);
+    if (into.state == message_state::ready)
+        into.ready_as = contract::ready_as(into.due_at > now, into.errors);
 }
 
 void read_finished_part(const query& row, message_record& into)
@@ -147,7 +152,7 @@ std::optional<message_record> reader::load(std::int64_t seq, bool with_payload)
         if (finished)
             read_finished_part(row, result);
         else if (queued)
-            read_queue_part(row, result);
+            read_queue_part(row, result, world_.clock->now());
         else if (seq <= row.integer(35))
             result.state = message_state::claimed;
         in_a_batch = result.state == message_state::claimed;
@@ -197,12 +202,10 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
     if (!filter.state)
         return seqs<sql::seqs_of_all>(db_, filter);
     switch (*filter.state) {
-    case message_state::ready:
-        return contract::merged(seqs_in_queue(db_, filter, row_state::ready),
-                                seqs<sql::seqs_in_log>(db_, filter), filter.limit);
+    case message_state::ready: return ready_seqs(filter);
     case message_state::waiting: return seqs_in_queue(db_, filter, row_state::waiting);
     case message_state::parked:
-        return seqs_in_queue(db_, filter, row_state::parked_at_limit,
+        return seqs_in_queue(db_, filter, row_state::parked_paused,
                              row_state::parked_without_handler);
     case message_state::claimed:
         return contract::merged(seqs_in_queue(db_, filter, row_state::claimed),
@@ -213,6 +216,18 @@ std::vector<std::int64_t> reader::matching_seqs(const message_filter& filter)
     case message_state::expired: return seqs_finished(db_, filter, row_state::expired);
     }
     return {};
+}
+
+// In the queue, put aside for a handler's limit, and in the log.
+std::vector<std::int64_t> reader::ready_seqs(const message_filter& filter)
+{
+    const auto now = world_.clock->now();
+    const auto in = [&](row_state which) { return seqs_in_queue(db_, filter, which, which, now); };
+    auto result =
+        contract::merged(in(row_state::ready), in(row_state::ready_at_limit), filter.limit);
+    if (contract::takes_due(filter))
+        result = contract::merged(result, seqs<sql::seqs_in_log>(db_, filter), filter.limit);
+    return result;
 }
 
 // Members that came straight from the log; the queue does not know them.
@@ -283,11 +298,12 @@ store_stats reader::count()
             const auto state = static_cast<row_state>(row.integer(0));
             const bool later = row.integer(1) != 0;
             const auto count = row.integer(2);
-            if (state == row_state::ready && !later) {
+            if (state_of(state) == message_state::ready && !later) {
                 result.ready += count;
                 oldest = std::min(oldest.value_or(row.time(3)), row.time(3));
-            } else if (state == row_state::ready) {
+            } else if (state_of(state) == message_state::ready) {
                 result.delayed += count;
+                result.retrying += row.integer(4);
             } else if (state == row_state::waiting) {
                 result.waiting += count;
             } else if (state_of(state) == message_state::parked) {

@@ -24,6 +24,7 @@ private:
     std::optional<message_record> load(std::int64_t seq, bool with_payload);
     void add_batch_facts(message_record& record);
     std::vector<std::int64_t> matching_seqs(const message_filter& filter);
+    std::vector<std::int64_t> ready_seqs(const message_filter& filter);
     std::vector<std::int64_t> claimed_seqs(const message_filter& filter);
     void count_log(store_stats& into);
 

@@ -10,7 +10,7 @@
 namespace posthorn::sqlite {
 
 enum class row_state : std::int64_t {
-    parked_at_limit = -3, ///< from here to -1 a row is parked, and names its topic
+    ready_at_limit = -3, ///< from here to -1 a row is put aside, and names its topic
     parked_paused = -2,
     parked_without_handler = -1,
     ready = 0,
@@ -26,7 +26,7 @@ enum class row_state : std::int64_t {
 [[nodiscard]] constexpr message_state state_of(row_state row) noexcept
 {
     switch (row) {
-    case row_state::parked_at_limit:
+    case row_state::ready_at_limit: return message_state::ready;
     case row_state::parked_paused:
     case row_state::parked_without_handler: return message_state::parked;
     case row_state::ready: return message_state::ready;
@@ -46,7 +46,7 @@ enum class row_state : std::int64_t {
     switch (reason) {
     case park_reason::no_handler: return row_state::parked_without_handler;
     case park_reason::paused: return row_state::parked_paused;
-    case park_reason::at_limit: return row_state::parked_at_limit;
+    case park_reason::at_limit: return row_state::ready_at_limit;
     }
     return row_state::parked_without_handler;
 }

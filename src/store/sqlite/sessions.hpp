@@ -36,7 +36,7 @@ public:
           jobs_(db, world),
           runs_(db, world),
           timetable_(jobs_, runs_, joins_, writer_, reader_, world),
-          book_(joins_, joins_, inbox_, timetable_, writer_, world),
+          book_(joins_, joins_, joins_, inbox_, timetable_, writer_, world),
           writer_(db, world, book_),
           queue_(db, world, book_),
           reader_(db, world),

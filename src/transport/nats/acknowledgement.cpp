@@ -108,6 +108,15 @@ publish_answer nats_answer_about_streams(std::string_view json, std::string_view
                               fmt::format("no stream takes the subject '{}'", subject));
 }
 
+std::string problem_with_declaring(std::string_view json)
+{
+    const auto read = nlohmann::json::parse(json, nullptr, false);
+    if (!read.is_object())
+        return "the answer is none of JetStream's";
+    const auto error = read.find("error");
+    return error == read.end() || !error->is_object() ? std::string() : description_in(*error);
+}
+
 std::string_view denied_subject(std::string_view error)
 {
     constexpr std::string_view words = "for Publish to \"";

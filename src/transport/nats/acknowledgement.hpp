@@ -3,6 +3,7 @@
 
 #include <posthorn/transport.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace posthorn::transports {
@@ -18,6 +19,9 @@ namespace posthorn::transports {
 /// take it: a stream without a leader is there, and will answer another time.
 [[nodiscard]] publish_answer nats_answer_about_streams(std::string_view json,
                                                        std::string_view subject);
+
+/// Why a stream was not made, by the answer to the request; empty: it is there as it was wanted.
+[[nodiscard]] std::string problem_with_declaring(std::string_view json);
 
 /// The subject in "Permissions Violation for Publish to "…""; empty: it speaks of something else.
 [[nodiscard]] std::string_view denied_subject(std::string_view error);

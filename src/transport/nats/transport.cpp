@@ -32,7 +32,9 @@ constexpr std::size_t usual_payload_bytes_max = std::size_t{1} << 20U; // of a s
 constexpr std::size_t headers_bytes_reserved = std::size_t{8} << 10U;
 constexpr auto end_look = 20ms; // until one that has ended is noticed
 constexpr auto replace_what_is_no_text = nlohmann::json::error_handler_t::replace;
-constexpr auto fresh_for = 100ms;      // who answered so lately need not be asked
+constexpr auto fresh_for = 100ms; // who answered so lately need not be asked
+constexpr std::string_view declare_answer = "declared";
+constexpr auto declare_pause = 1s;     // between two times that the stream is declared
 constexpr std::size_t burst_max = 256; // so many are made before anybody else gets the lock
 
 // What the protocol cannot carry unchanged: lines end a header, and blanks around it are lost.
@@ -58,9 +60,8 @@ public:
         : how_(std::move(how)),
           name_(settings.shown()),
           log_(surroundings.log),
-          streams_question_(how_.domain.empty()
-                                ? "$JS.API.STREAM.NAMES"
-                                : fmt::format("$JS.{}.API.STREAM.NAMES", how_.domain)),
+          api_(how_.domain.empty() ? "$JS.API." : fmt::format("$JS.{}.API.", how_.domain)),
+          streams_question_(api_ + "STREAM.NAMES"),
           places_(how_.window)
     {
         for (auto i = places_.size(); i > 0; --i)
@@ -237,6 +238,14 @@ private:
                                     [&] { return closed_ || connection_ != nullptr; });
                 continue;
             }
+            if (steady_clock::now() < declaring_until_) {
+                changed_.wait_until(lock, allowed.stop, std::min(allowed.until, declaring_until_),
+                                    [&] {
+                                        return closed_ || connection_ == nullptr ||
+                                               declaring_until_ == steady_time{};
+                                    });
+                continue;
+            }
             give_up_late_ones(now);
             if (now.messages.has_ready() && !free_.empty()) {
                 send_burst(now, lock);
@@ -383,7 +392,51 @@ private:
             return;
         server_payload_bytes_max_ = connection->payload_bytes_max();
         connection_ = std::move(connection);
+        declare();
         changed_.notify_all();
+    }
+
+    // Nothing is sent before the answer, or a message would meet a subject without a stream.
+    void declare()
+    {
+        declaring_until_ = {};
+        const auto now = steady_clock::now();
+        if (!how_.declare || (declared_at_ != steady_time{} && now < declared_at_ + declare_pause))
+            return;
+        declared_at_ = now;
+        const nlohmann::json wanted{{"name", how_.declare->stream},
+                                    {"subjects", how_.declare->subjects},
+                                    {"num_replicas", how_.declare->replicas},
+                                    {"storage", "file"}};
+        const auto answer_to = fmt::format("{}{}", connection_->inbox(), declare_answer);
+        if (connection_->publish(api_ + "STREAM.CREATE." + how_.declare->stream, answer_to,
+                                 wanted.dump(-1, ' ', false, replace_what_is_no_text)))
+            declaring_until_ = now + how_.ack_within;
+    }
+
+    void take_declared(natsMsg& answer)
+    {
+        declaring_until_ = {};
+        const bool nobody = status_of(answer) == "503";
+        auto problem = nobody ? std::string("JetStream does not answer")
+                              : problem_with_declaring(payload_of(answer));
+        if (log_ && !problem.empty() && problem != not_declared_)
+            log_(log_level::warning, fmt::format("{}: the stream '{}' is not declared: {}", name_,
+                                                 how_.declare->stream, problem));
+        not_declared_ = std::move(problem);
+        changed_.notify_all();
+    }
+
+    // The answer to a message that no stream takes.
+    publish_answer unroutable(publish_answer answer)
+    {
+        if (!how_.declare || answer.why != refusal::unroutable)
+            return answer;
+        if (!not_declared_.empty())
+            answer.detail += fmt::format("; the stream '{}' is not declared: {}",
+                                         how_.declare->stream, not_declared_);
+        declare();
+        return answer;
     }
 
     void on_down(const std::string& why) override
@@ -408,6 +461,8 @@ private:
     {
         const std::string_view subject = natsMsg_GetSubject(&answer);
         const auto numbers = subject.substr(std::min(subject.size(), connection_->inbox().size()));
+        if (numbers == declare_answer)
+            return take_declared(answer);
         std::size_t at = 0;
         std::uint32_t turn = 0;
         const auto* end = numbers.data() + numbers.size();
@@ -420,8 +475,8 @@ private:
         const auto& message = mine.of->what[mine.which];
         const bool nobody = status_of(answer) == "503";
         if (mine.asks_for_streams)
-            settle(at, nats_answer_about_streams(nobody ? "" : payload_of(answer),
-                                                 subject_of(message)));
+            settle(at, unroutable(nats_answer_about_streams(nobody ? "" : payload_of(answer),
+                                                            subject_of(message))));
         else if (is_usual_nats_answer(payload_of(answer)))
             settle(at, publish_answer::yes());
         else if (!nobody)
@@ -450,6 +505,10 @@ private:
         if (subject.empty())
             return;
         const std::lock_guard lock(mutex_);
+        if (how_.declare && subject == api_ + "STREAM.CREATE." + how_.declare->stream) {
+            declaring_until_ = {};
+            not_declared_ = text;
+        }
         for (std::size_t at = 0; at < places_.size(); ++at) {
             const auto& mine = places_[at];
             if (mine.of == nullptr)
@@ -465,6 +524,7 @@ private:
     nats_options how_;
     std::string name_;
     log_sink log_;
+    std::string api_;
     std::string streams_question_;
 
     mutable std::mutex mutex_;
@@ -478,6 +538,9 @@ private:
     bool is_asked_ = false;     // somebody wants to know whether the server is there
     steady_time heard_at_{};    ///< a server answered a message
     std::uint64_t answers_ = 0; // of the server, to that
+    steady_time declared_at_{};
+    steady_time declaring_until_{}; ///< nothing is sent before
+    std::string not_declared_;      ///< why the stream is not; empty: it is
     bool closed_ = false;
     bool stopping_ = false;
 
@@ -504,6 +567,15 @@ void check_nats(const nats_options& how)
             fmt::format("'{}' cannot begin a NATS subject; write for example shop.", how.prefix));
     if (!how.domain.empty() && !transports::is_name(how.domain))
         refuse(fmt::format("'{}' is no JetStream domain: one word without dots", how.domain));
+    if (!how.declare)
+        return;
+    if (!transports::is_name(how.declare->stream))
+        refuse(fmt::format("'{}' cannot be the name of a NATS stream: one word without dots",
+                           how.declare->stream));
+    if (how.declare->subjects.empty())
+        refuse("a NATS stream that is declared needs a subject at least, such as orders.>");
+    if (how.declare->replicas < 1 || how.declare->replicas > 5)
+        refuse("a NATS stream has 1 to 5 replicas");
 }
 
 std::shared_ptr<transport> open_nats(nats_options how, environment surroundings)

@@ -35,15 +35,6 @@ rabbitmq_feed_options checked_feed(rabbitmq_feed_options options)
     return options;
 }
 
-amqp_table_entry_t argument(const char* name, std::string_view value)
-{
-    amqp_table_entry_t result{};
-    result.key = amqp_cstring_bytes(name);
-    result.value.kind = AMQP_FIELD_KIND_UTF8;
-    result.value.value.bytes = bytes_of(value);
-    return result;
-}
-
 } // namespace
 
 unanswered::acknowledgement unanswered::acknowledge(const std::vector<std::uint64_t>& numbers)

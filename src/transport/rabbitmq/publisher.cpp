@@ -16,16 +16,8 @@
 namespace posthorn::rabbitmq {
 namespace {
 
-constexpr amqp_channel_t messages_channel = 1;
-constexpr amqp_channel_t questions_channel = 2;
-
 // So much is put before it is sent: some hundred messages with one write.
 constexpr std::size_t write_bytes = std::size_t{256} * 1024;
-constexpr std::size_t short_string_bytes_max = 255;
-constexpr std::size_t exchanges_max = 10'000;
-
-// An exchange that is missing may be made at any time.
-constexpr duration missing_is_news_for = std::chrono::seconds{1};
 
 // A full queue says no as well, so this is how often it costs a round trip.
 constexpr duration refusals_are_believed_for = std::chrono::seconds{1};
@@ -50,6 +42,8 @@ void check_options(const rabbitmq_options& options)
     if (options.source.empty())
         refuse("the source is who sends, such as 'shop'; it cannot be empty");
     check_connection(options.connection);
+    if (options.declare)
+        check_declaration(*options.declare, options.exchange);
 }
 
 rabbitmq_options checked(rabbitmq_options options)
@@ -149,7 +143,7 @@ bool publisher::wait_until_ready(const time_limit& how_long)
     const auto look = ++looks_wanted_;
     link_.ring();
     const auto is_ready = [&] {
-        return ready_ && !blocked_ && asked_for_.empty() && looks_done_ >= look;
+        return ready_ && !blocked_ && asked_for_.empty() && !declaring_ && looks_done_ >= look;
     };
     (void)wait(lock, changed_, how_long, [&] { return closed_ || is_ready(); });
     return !closed_ && is_ready();
@@ -222,7 +216,11 @@ void publisher::begin(wire& on)
     renewing_ = false;
     open_channel(on);
     on.put(questions_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});
-    (void)is_known(on, options_.exchange); // so that the first message need not wait for it
+    declaring_ = false;
+    if (options_.declare)
+        declare(on);
+    else
+        (void)is_known(on, options_.exchange); // so that the first message need not wait for it
 }
 
 void publisher::open_channel(wire& on)
@@ -278,11 +276,15 @@ void publisher::lost(const std::string& why)
 bool publisher::fill(wire& on)
 {
     hold_until_.reset();
-    if (!ready_ || blocked_ || renew_channel(on) || leave_crowd(on) || !fill_isolated(on))
+    if (declare_again_ && !declaring_ && asked_for_.empty())
+        declare(on);
+    if (!ready_ || blocked_ || declaring_ || renew_channel(on) || leave_crowd(on) ||
+        !fill_isolated(on))
         return false;
     for (auto* from : batches_)
         while (true) {
-            if (!asked_for_.empty() || window_.awaited() >= options_.window || is_crowded())
+            if (!asked_for_.empty() || declaring_ || window_.awaited() >= options_.window ||
+                is_crowded())
                 return false;
             if (on.unsent() >= write_bytes)
                 return true;
@@ -353,7 +355,7 @@ bool publisher::fill_isolated(wire& on)
     if (alone_ && !window_.empty())
         return false;
     alone_ = false;
-    while (!isolated_.empty() && window_.empty() && asked_for_.empty()) {
+    while (!isolated_.empty() && window_.empty() && asked_for_.empty() && !declaring_) {
         const auto [from, which] = isolated_.front();
         if (send(on, *from, which) == sending::over)
             isolated_.pop_front();
@@ -382,7 +384,8 @@ publisher::sending publisher::send(wire& on, batch& from, std::size_t which)
     if (const auto found = exchanges_.find(where.exchange);
         found != exchanges_.end() && !found->second.missing.empty())
         return refuse(refusal::unroutable,
-                      fmt::format("{} ({})", found->second.missing, words_of(where)));
+                      fmt::format("{} ({}){}", found->second.missing, words_of(where),
+                                  why_not_declared(where.exchange)));
     if (auto wrong = content_.fill(what, options_.source, options_.persistent))
         return refuse(refusal::malformed, std::move(*wrong));
     const auto start = on.put_so_far();
@@ -411,31 +414,6 @@ route publisher::route_of(const transport_message& what) const
     if (slash != std::string_view::npos)
         result.routing_key = said.substr(slash + 1);
     return result;
-}
-
-// False: the broker has to be asked, and was.
-bool publisher::is_known(wire& on, std::string_view exchange)
-{
-    if (exchange.empty()) // the default exchange is everywhere
-        return true;
-    const auto found = exchanges_.find(exchange);
-    if (found != exchanges_.end() &&
-        (found->second.missing.empty() || now() - found->second.since < missing_is_news_for))
-        return true;
-    if (exchanges_.size() >= exchanges_max)
-        exchanges_.clear();
-    asked_for_ = exchange;
-    on.put(questions_channel, AMQP_EXCHANGE_DECLARE_METHOD,
-           amqp_exchange_declare_t{.ticket = 0,
-                                   .exchange = bytes_of(exchange),
-                                   .type = {},
-                                   .passive = 1,
-                                   .durable = 0,
-                                   .auto_delete = 0,
-                                   .internal = 0,
-                                   .nowait = 0,
-                                   .arguments = {}});
-    return false;
 }
 
 // ------------------------------------------------------------------------------------- receiving
@@ -498,6 +476,7 @@ void publisher::take_messages(wire& on, const amqp_method_t& method)
         const route where{text_of(said.exchange), text_of(said.routing_key)};
         returned_why_ = fmt::format("{} ({})", closing_words(said), words_of(where));
         returned_route_ = hash_of(where);
+        returned_by_declared_ = options_.declare && where.exchange == options_.exchange;
         return returned_.begin();
     }
     case AMQP_CHANNEL_FLOW_METHOD:
@@ -518,7 +497,11 @@ void publisher::take_returned()
     const auto whole = returned_.take();
     const auto id = message_id::parse(whole.message_id);
     if (id && !core::ignores_returns)
-        window_.give_back(*id, returned_route_, returned_why_);
+        window_.give_back(*id, returned_route_,
+                          returned_why_ +
+                              (returned_by_declared_ ? why_not_declared(options_.exchange) : ""));
+    if (returned_by_declared_ && now() - declared_at_ >= missing_is_news_for)
+        declare_again_ = true;
 }
 
 // A message that the broker objects to closes the channel, and it does not say which one. If there
@@ -556,10 +539,22 @@ void publisher::take_questions(wire& on, const amqp_method_t& method)
 {
     switch (method.id) {
     case AMQP_EXCHANGE_DECLARE_OK_METHOD:
+        if (declaring_) {
+            exchanges_[options_.exchange] = {.missing = {}, .since = now()};
+            return options_.declare->queue.empty() ? end_declaring(on, {}) : declare_queue(on);
+        }
         exchanges_[std::exchange(asked_for_, {})] = {.missing = {}, .since = now()};
         return changed_.notify_all();
+    case AMQP_QUEUE_DECLARE_OK_METHOD:
+        return options_.exchange.empty() ? end_declaring(on, {}) : bind_queue(on);
+    case AMQP_QUEUE_BIND_OK_METHOD: return end_declaring(on, {});
     case AMQP_CHANNEL_CLOSE_METHOD: {
         const auto& said = as<amqp_channel_close_t>(method);
+        if (declaring_) {
+            on.put(questions_channel, AMQP_CHANNEL_CLOSE_OK_METHOD, amqp_channel_close_ok_t{});
+            on.put(questions_channel, AMQP_CHANNEL_OPEN_METHOD, amqp_channel_open_t{});
+            return end_declaring(on, closing_words(said));
+        }
         // Who may not ask may be allowed to publish all the same.
         exchanges_[std::exchange(asked_for_, {})] = {
             .missing = is_missing(said) ? closing_words(said) : "", .since = now()};

@@ -18,6 +18,16 @@
 
 namespace posthorn::rabbitmq {
 
+inline constexpr amqp_channel_t messages_channel = 1;
+inline constexpr amqp_channel_t questions_channel = 2;
+inline constexpr std::size_t short_string_bytes_max = 255;
+
+/// An exchange that is missing may be made at any time.
+inline constexpr duration missing_is_news_for = std::chrono::seconds{1};
+
+/// Throws: `error` with `invalid_argument` for what no broker would make.
+void check_declaration(const rabbitmq_declaration& what, const std::string& exchange);
+
 class publisher final : public transport {
 public:
     publisher(rabbitmq_options options, environment around);
@@ -51,6 +61,11 @@ private:
     [[nodiscard]] bool fill_isolated(wire& on);
     [[nodiscard]] sending send(wire& on, batch& from, std::size_t which);
     [[nodiscard]] bool is_known(wire& on, std::string_view exchange);
+    void ask_for(wire& on, std::string_view exchange);
+    void declare(wire& on);
+    void declare_queue(wire& on);
+    void bind_queue(wire& on);
+    void end_declaring(wire& on, std::string problem);
     void take(wire& on, const amqp_frame_t& frame);
     void take_connection(wire& on, const amqp_method_t& method);
     void take_messages(wire& on, const amqp_method_t& method);
@@ -66,6 +81,7 @@ private:
 
     [[nodiscard]] route route_of(const transport_message& what) const;
     [[nodiscard]] publish_answer reason_not_sent() const;
+    [[nodiscard]] std::string why_not_declared(std::string_view exchange) const;
     [[nodiscard]] monotonic_time now() const { return link_.around().clock->monotonic(); }
 
     /// Waits with the lock until it is so; false: the time is over.
@@ -81,7 +97,11 @@ private:
     std::deque<std::pair<batch*, std::size_t>> isolated_; // sent before, to be sent alone
     bool alone_ = false;                                  // such a one is on its way
     std::map<std::string, exchange_state, std::less<>> exchanges_;
-    std::string asked_for_;              // the exchange that the broker is being asked for
+    std::string asked_for_;      // the exchange that the broker is being asked for
+    bool declaring_ = false;     // what the options declare is being made
+    bool declare_again_ = false; // it may be gone
+    monotonic_time declared_at_{};
+    std::string not_declared_;           // why it is not as the options say; empty: it is
     bool ready_ = false;                 // connected, with a channel
     bool renewing_ = false;              // we have closed the channel, for another
     std::optional<std::string> blocked_; // the broker's reason to make us wait
@@ -96,6 +116,7 @@ private:
     std::string returned_why_;
     std::optional<monotonic_time> hold_until_; // nothing is sent, in favour of a new channel
     std::size_t returned_route_ = 0;
+    bool returned_by_declared_ = false; // by the exchange that we declare
 
     link link_; // last: its thread uses all of the above
 };

@@ -27,6 +27,16 @@ namespace posthorn::rabbitmq {
     return {static_cast<const char*>(bytes.bytes), bytes.len};
 }
 
+/// Of a declaration; the text has to live as long.
+[[nodiscard]] inline amqp_table_entry_t argument(const char* name, std::string_view value)
+{
+    amqp_table_entry_t result{};
+    result.key = amqp_cstring_bytes(name);
+    result.value.kind = AMQP_FIELD_KIND_UTF8;
+    result.value.value.bytes = bytes_of(value);
+    return result;
+}
+
 class wire {
 public:
     /// Connects and logs in. Throws: `broken`, also when `over` became true.

@@ -22,11 +22,11 @@ constexpr std::size_t window_bytes = 8; // so much in common is no chance
 refusal why_not(int status)
 {
     switch (status) {
-    case 410: return refusal::unroutable; // the one that means never again
-    case 408:                             // the request came too slowly
-    case 409:                             // somebody else is at it, perhaps with the same message
-    case 423:                             // locked
-    case 425:                             // too early
+    case 410: return refusal::gone; // the one that means never again
+    case 408:                       // the request came too slowly
+    case 409:                       // somebody else is at it, perhaps with the same message
+    case 423:                       // locked
+    case 425:                       // too early
         return refusal::rejected;
     case 429: return refusal::busy;
     default: return status < 500 ? refusal::declined : refusal::rejected;

@@ -21,7 +21,7 @@ file=$scratch/store.db
 refuses not_found 'posthorn init' stats messages clean doctor
 [[ ! -e $file ]] || fail "a store that is not there must not be created by looking at it"
 expect 1 init "sqlite:$scratch/no/such/folder/store.db"
-err_has 'check the path'
+err_has 'there is no folder'
 
 # Somebody's database without our tables: nothing may be created in it but by init.
 sqlite3 "$file" "CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('anna')"

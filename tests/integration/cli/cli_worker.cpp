@@ -3,6 +3,7 @@
 //   cli_worker URL hold|claim|acknowledge|fail|park [ERROR]
 //   cli_worker URL join EXPECTED MEMBERS
 //   cli_worker URL wait JOIN
+//   cli_worker URL member STORE JOIN
 //   cli_worker URL receive SOURCE ID
 //   cli_worker URL reserve|run COMMAND KEY
 //   cli_worker URL lease NAME HOLDER
@@ -11,8 +12,9 @@
 // `receive` stores a message from outside, of the topic "orders"; `reserve` and `run` begin a
 // command under a key, and run it with the result "paid". `join` and `wait` open a join of the
 // group "customer-7" with so many members, whose ids it prints below the join's, and enqueue a wait
-// for one. The others: claims what is due, starts it (unless it only holds it), and leaves,
-// acknowledges, fails or parks it. Prints how many messages.
+// for one; `member` enqueues a member of a join in another store. The others: claims what is due,
+// starts it (unless it only holds it), and leaves, acknowledges, fails or parks it. Prints how many
+// messages.
 #include <posthorn/idempotency.hpp>
 #include <posthorn/inbox.hpp>
 #include <posthorn/joins.hpp>
@@ -79,6 +81,15 @@ void wait_for(store where, const char* join)
     std::printf("%s\n", to_string(enqueue_join_wait(where, {.join = id}).id).c_str());
 }
 
+void add_member_of(store where, const char* of, const char* join)
+{
+    auto tx = where.begin();
+    const auto id = enqueue(tx, {"extract", ""}).id;
+    attach(tx, remote_join{.store = of, .join = join_id::parse(join).value()}, id);
+    tx.commit();
+    std::printf("%s\n", to_string(id).c_str());
+}
+
 void receive(store where, const char* source, const char* id)
 {
     const auto got = enqueue_inbound(where, {.source = source, .id = id}, {"orders", "the order"},
@@ -115,6 +126,8 @@ int main(int argc, char** argv)
             return open_join_with(open(argv[1]), std::atoi(argv[3]), std::atoi(argv[4])), 0;
         if (deed == "wait" && argc == 4)
             return wait_for(open(argv[1]), argv[3]), 0;
+        if (deed == "member" && argc == 5)
+            return add_member_of(open(argv[1]), argv[3], argv[4]), 0;
         if (deed == "receive" && argc == 5)
             return receive(open(argv[1]), argv[3], argv[4]), 0;
         if ((deed == "run" || deed == "reserve") && argc == 5)

@@ -34,7 +34,7 @@ out_matches "^\{\"id\":\"$uuid\",\"position\":[0-9]+,\"duplicate\":false\}\$"
 enqueue --topic orders --payload x --key anna --priority -7 --delay 1h --expires 2h --header a=1 \
     --header 'b=[x,y]=z' --correlation corr --causation cause
 expect 0 message "$url" "$id" --json
-for part in '"state":"ready"' '"topic":"orders"' '"key":"anna"' '"priority":-7' \
+for part in '"state":"delayed"' '"topic":"orders"' '"key":"anna"' '"priority":-7' \
     '"headers":{"a":"1","b":"[x,y]=z"}' '"correlation":"corr"' '"causation":"cause"'; do
     out_has "$part"
 done
@@ -90,6 +90,7 @@ refused 'empty name' --topic t --payload x --header =value
 refused 'control character' --topic t --payload x --header $'a=b\nc'
 refused "'a' is given twice" --topic t --payload x --header a=1 --header a=2
 refused 'are reserved' --topic t --payload x --header posthorn-id=1
+refused 'is reserved for messages from outside' --topic inbox:payments.paid --payload x
 refused 'larger than 1048576 bytes' --topic t - < <(head -c 1048577 /dev/zero)
 refused 'larger than 1048576 bytes' --topic t - < <(yes) # which never ends
 expect 0 stats "$url" --json

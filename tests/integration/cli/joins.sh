@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Joins on the command line: how far they are, what they wait for, their end, and another chance.
-# Proves: OPS-01, JOIN-020, JOIN-023
+# Proves: OPS-01, JOIN-020, JOIN-023, JOIN-025
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 expect 0 init "$url"
 expect 0 joins list "$url"
@@ -88,6 +88,20 @@ expect 0 joins redrive "$url" "$join" --json
 out_has '"waits_for":0,"state":"completed"'
 because completed 'it completed'
 expect 1 joins redrive "$url" "$join"
+
+# A member in another store: a worker for both tells the join, and `show` says where it is.
+tenant=sqlite:$scratch/tenant.db
+expect 0 init "$tenant"
+open 2 1
+there=$("$worker" "$tenant" member head-office "$join")
+printf 'head-office = %s\nanna = %s\n' "$url" "$tenant" >"$scratch/stores"
+expect 0 work --stores "$scratch/stores" --until-empty --on extract -- true
+because completed '2 members completed, 0 failed'
+expect 0 joins show "$url" "$join"
+out_matches "${members[0]} +completed"
+out_matches "$there +completed +anna"
+expect 0 joins show "$url" "$join" --json
+out_has "\"remote_members\":[{\"id\":\"$there\",\"store\":\"anna\",\"state\":\"completed\",\"reported\":\"completed\"}]"
 
 expect 1 joins show "$url" "$unknown_id"
 err_has 'there is no join'

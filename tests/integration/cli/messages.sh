@@ -32,7 +32,7 @@ expect 0 messages "$url" --state waiting --key anna
 out_has "$second_mail"
 out_lacks "$mail"
 expect 2 messages "$url" --state sleeping
-err_has "'sleeping' is not a state; those are ready, waiting"
+err_has "'sleeping' is not a state; those are ready, delayed, retrying, waiting, parked, claimed, done, dead, cancelled and expired"
 expect 2 messages "$url" --topic ''
 expect 2 messages "$url" --limit 0
 
@@ -91,3 +91,23 @@ out_matches $'\nlease until +[0-9T:.-]+Z \(in [0-9]+s\)\n'
 out_matches $'\nworker +cli-worker\n'
 expect 1 cancel "$url" "$mail"
 out_is too_late
+
+# A domain event says when it occurred; what stands under that name and is no time is none.
+enqueue --topic order_placed --payload x
+expect 0 message "$url" "$id" --json
+out_has '"occurred_at":null'
+# with_header VALUE: as a unit of work stores it.
+with_header() {
+    sqlite3 "$scratch/store.db" "UPDATE posthorn_message SET headers = json_object('posthorn-occurred-at', '$1') \
+        WHERE seq = (SELECT max(seq) FROM posthorn_message)"
+}
+with_header 1740830400000000
+expect 0 message "$url" "$id" --json
+out_has '"occurred_at":"2025-03-01T12:00:00.000000Z"'
+expect 0 message "$url" "$id"
+out_has 'occurred'
+for wrong in yesterday -1 17408304000000000000000 '1740830400000000 '; do
+    with_header "$wrong"
+    expect 0 message "$url" "$id" --json
+    out_has '"occurred_at":null'
+done

@@ -19,7 +19,7 @@ for url in "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/$name";
     because 'done'
     enqueue --topic t --payload x
     work --backoff 1h --on t -- sh -c 'echo trouble >&2; exit 75'
-    because retry_later
+    because retrying
     out_has 'trouble'
     enqueue --topic t --payload x --key k
     blocker=$id
@@ -47,7 +47,7 @@ for url in "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/$name";
     # What is due is the database's to say, not this machine's.
     enqueue --topic t --payload x --delay 30m
     LD_PRELOAD=$(dirname "$worker")/liblate_clock.so run why "$url" "$id" --json
-    [[ $(json_value reason) == due_later ]] || fail "it is due in half an hour"
+    [[ $(json_value reason) == delayed ]] || fail "it is due in half an hour"
     out_matches 'it is not due yet: in (29|30)m'
     expect 0 cancel "$url" "$id"
 

@@ -3,17 +3,27 @@
 # Proves: OPS-01, OPS-02
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 
+# The migrations as they stand in the sources: 0001_outbox and so on.
+mapfile -t migrations < <(basename -s .sql -a "$(dirname "${BASH_SOURCE[0]}")"/../../../src/store/sqlite/migrations/*.sql)
+latest=${#migrations[@]}
+all=$(printf '"%s",' "${migrations[@]}")
+
 expect 0 init "$url"
-out_has 'created the tables, version 7'
+out_has "created the tables, version $latest"
 expect 0 init "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url"
 out_has 'nothing to do'
 expect 0 migrate "$url" --json
-out_is '{"version_before":7,"version_after":7,"applied":[]}'
+out_is "{\"version_before\":$latest,\"version_after\":$latest,\"applied\":[]}"
 expect 0 init "sqlite:$scratch/second.db" --json
-out_is '{"version_before":0,"version_after":7,"applied":["0001_outbox","0002_runtime","0003_joins","0004_inbox","0005_leases","0006_schedules","0007_utf8"]}'
+out_is "{\"version_before\":0,\"version_after\":$latest,\"applied\":[${all%,}]}"
 expect 2 init sqlite::memory:
+expect 1 init "sqlite:$scratch/none/deep/store.db"
+err_has "there is no folder '$scratch/none/deep'; make it first, as with mkdir -p"
+touch "$scratch/plain"
+expect 1 init "sqlite:$scratch/plain/store.db"
+err_has "'$scratch/plain' is not a folder"
 
 # What --print writes makes the same store, and printing touches nothing.
 expect 0 migrate "sqlite:$scratch/printed.db" --print
@@ -37,7 +47,7 @@ expect 0 enqueue "$url" --topic t --payload x --delay 1h
 expect 0 stats "$url"
 out_matches 'ready +3 .*delayed +1 .*done +0'
 expect 0 stats "$url" --json
-out_matches '^\{"ready":3,"delayed":1,"waiting":0,"parked":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false),"pauses":\[\]\}$'
+out_matches '^\{"ready":3,"delayed":1,"retrying":0,"waiting":0,"parked":0,"claimed":0,"done":0,"dead":0,"cancelled":0,"expired":0,"blocked_keys":0,"oldest_ready_seconds":[0-9.e-]+,"exact":(true|false),"pauses":\[\]\}$'
 
 # Retention removes what is finished, and only when its time has come.
 "$worker" "$url" acknowledge >/dev/null
@@ -56,7 +66,7 @@ err_has "--keep: '1y' is not a length of time"
 
 # A doctor's warning is no failure, a problem is one.
 expect 0 doctor "$url"
-out_matches 'ok +schema version: 6'
+out_matches "ok +schema version: $latest"
 out_has '0 problems'
 expect 0 doctor "$url" --json
 out_matches '^\{"problems":0,"warnings":[0-9]+,"findings":\[\{"level":"'

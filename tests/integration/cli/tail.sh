@@ -41,7 +41,7 @@ enqueue --topic mail.welcome --payload top-secret --key anna
 mail=$id
 shows "ready      $mail  mail.welcome anna"
 expect 0 work "$url" --until-empty --backoff 1h --on 'mail.*' -- sh -c 'echo closed >&2; exit 1'
-shows "ready      $mail  .*failed: exited with 1: closed; again in "
+shows "retrying   $mail  .*failed: exited with 1: closed; again in "
 expect 0 cancel "$url" "$old"
 shows "cancelled  $old  old"
 expect 0 dead redrive "$url" "$lost"
@@ -54,7 +54,7 @@ shows "done       $lost  lost"
 end_tail INT
 out_lacks crowd
 out_lacks top-secret
-[[ $(grep -c "ready      $mail" "$scratch/followed") == 2 ]] || fail "each change is shown once"
+[[ $(grep -cE "(ready|retrying) +$mail" "$scratch/followed") == 2 ]] || fail "each change is shown once"
 
 # Everything, filtered, and for programs.
 begin_tail --all --json --payload --topic 'mail.*'

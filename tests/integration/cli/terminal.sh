@@ -37,7 +37,7 @@ out_has 'ended    empty: 4 done'
 
 at_terminal demo "$url" --seconds 2
 out_matches 'TOPIC +ENQUEUED +DONE +TRIED AGAIN +DEAD'
-out_matches 'ready [0-9]+  due later [0-9]+'
+out_matches 'ready [0-9]+  delayed [0-9]+  retrying [0-9]+'
 out=$(still_there)
-out_lacks 'due later'
+out_lacks 'delayed'
 out_has 'done       order.shipped of order-1'

@@ -54,7 +54,16 @@ for url in "$url" "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/
     expect 0 work "$url" --until-empty --on order.placed -- \
         sh -c '"$posthorn" enqueue "$url" --topic later --payload x --delay 1h >/dev/null'
     expect 0 trace "$url" "$root"
-    out_matches $'^order\.placed +done .*\n└─ later +ready '
+    out_matches $'^order\.placed +done .*\n└─ later +delayed '
+
+    # A join, its members and its continuation are one tree, though nothing opened a scope.
+    mapfile -t joined < <("$worker" "$url" join 2 2)
+    expect 0 work "$url" --until-empty --on extract -- true --on all.done -- true
+    for each in "${joined[0]}" "${joined[2]}"; do
+        expect 0 trace "$url" "$each"
+        (($(lines) == 3)) || fail "two members and a continuation belong to the join"
+        out_matches $'(^|\n)extract +done .*\n└─ all\.done +done '
+    done
 
     # Causes that go in a circle, or lead to nowhere, are shown all the same.
     one=11111111-1111-7111-8111-111111111111 two=22222222-2222-7222-8222-222222222222

@@ -21,13 +21,13 @@ all_done
 because 'done' 'it was handled '
 
 enqueue --topic t --payload x --delay 90m
-because due_later 'it is not due yet: in 1h'
+because delayed 'it is not due yet: in 1h'
 expect 0 cancel "$url" "$id"
 because cancelled 'it was cancelled'
 
 enqueue --topic t --payload x
 work --backoff 1h --on t -- sh -c 'echo "the bank is closed" >&2; exit 1'
-because retry_later 'it has failed 1 time and will be tried again in '
+because retrying 'it has failed 1 time and will be tried again in '
 out_has 'the last error: exited with 1: the bank is closed'
 
 enqueue --topic t --payload x --expires 1ms
@@ -40,7 +40,7 @@ out_has 'expired: '
 enqueue --topic t --payload x --key "anna's" --delay 1h
 first=$id
 enqueue --topic t --payload x --key "anna's"
-because key_held "it waits for message $first of the same ordering key 'anna's', which is ready"
+because key_held "it waits for message $first of the same ordering key 'anna's', which is delayed"
 expect 0 why "$url" "$id" --json
 [[ $(json_value held_by) == "$first" ]] || fail "the first message holds the key"
 enqueue --topic t --payload x --key berta
@@ -84,7 +84,7 @@ because 'done' 'it was handled'
 
 enqueue --topic crowded --payload x
 "$worker" "$url" park >/dev/null
-because parked_at_limit "as many of the topic 'crowded' as may were running"
+because at_limit "as many of the topic 'crowded'"
 all_done
 
 expect 0 pause "$url" --topic 'mail.*'

@@ -33,18 +33,18 @@ is_gone() { ! kill -0 "$1" 2>/dev/null; }
 ends_as done true
 ends_as 'done' sh -c 'cat >/dev/null; echo trouble >&2; exit 0'
 out_lacks trouble
-ends_as ready sh -c 'exit 75'
+ends_as retrying sh -c 'exit 75'
 out_matches 'last error +exited with 75'
-ends_as ready sh -c 'echo "the disk is full" >&2; exit 3'
+ends_as retrying sh -c 'echo "the disk is full" >&2; exit 3'
 out_matches 'last error +exited with 3: the disk is full'
 out_matches 'attempts +1'
-ends_as ready sh -c 'kill -9 $$'
+ends_as retrying sh -c 'kill -9 $$'
 out_matches 'last error +killed by signal 9'
-ends_as ready sh -c 'kill -SEGV $$'
+ends_as retrying sh -c 'kill -SEGV $$'
 out_matches 'last error +killed by signal 11'
 ends_as dead sh -c 'echo "no such customer" >&2; exit 65'
 out_matches 'last error +exited with 65: no such customer'
-ends_as ready sh -c 'head -c 100000 /dev/zero | tr "\0" a >&2; echo the-end >&2; exit 1'
+ends_as retrying sh -c 'head -c 100000 /dev/zero | tr "\0" a >&2; echo the-end >&2; exit 1'
 out_has 'the-end'
 ends_as dead sh -c 'printf "%03000d" 0 >&2; exit 65'
 expect 0 message "$url" "$id" --json
@@ -54,15 +54,52 @@ printf '#!/bin/sh\nexit 0\n' >"$scratch/own"
 chmod +x "$scratch/own"
 ends_as 'done' "$scratch/own"
 printf 'neither script nor program' >"$scratch/own"
-ends_as ready "$scratch/own"
+ends_as retrying "$scratch/own"
 out_matches 'last error +cannot start'
 
 # After its attempts a message is dead, and whoever watches is told.
 enqueue --topic t --payload x
 expect 0 work "$url" --attempts 2 --backoff 1ms --limit 2 --on t -- sh -c 'exit 9'
 [[ $(state_of "$id") == dead ]] || fail "two attempts are all it has"
+[[ $(grep -c "$id" <<<"$err") == 3 ]] || fail "two failures and a death are a line each"
+[[ $(grep -c dead <<<"$err") == 2 ]] || fail "the death is told once, and counted at the end"
 expect 0 work "$url" --until-empty --json --on t -- true
 out_matches '^\{"ended":"empty","done":0,"retrying":0,"dead":0,"released":0,"parked":0,"lost":0,"left_running":0\}$'
+
+# Rules: how many attempts, how long between them, and what a dead message does to its key.
+wait_of() { # seconds until the message is due, whole
+    expect 0 message "$url" "$id" --json
+    echo $(($(date -u -d "$(json_value due_at)" +%s) - $(date -u -d "$(json_value created_at)" +%s)))
+}
+# fails OPTIONS…: the next attempt fails.
+fails() { expect 0 work "$url" --limit 1 "$@" --jitter 0 --on rules -- false; }
+enqueue --topic rules --payload x
+fails --retry persistent --attempts 1 --then-every 30d
+(($(wait_of) >= 30 * 86400)) || fail "the first failure is one of all alike"
+expect 0 cancel "$url" "$id"
+enqueue --topic rules --payload x
+fails --backoff 3h --backoff-max 4h
+(($(wait_of) >= 3 * 3600 && $(wait_of) < 4 * 3600)) || fail "it should wait for three hours"
+expect 0 cancel "$url" "$id"
+for rule in blocks skips; do
+    enqueue --topic rules --payload x --key "$rule"
+    fails --attempts 1 --on-dead "$rule"
+done
+expect 0 dead keys "$url"
+out_has blocks
+out_lacks skips
+expect 2 work "$url" --retry persistent --backoff-max 1h --on t -- true
+err_has '--backoff-max: belongs to the rule exponential'
+expect 2 work "$url" --retry exponential --then-every 1h --on t -- true
+err_has '--then-every: belongs to the rule persistent'
+expect 2 work "$url" --retry never --on t -- true
+err_has "'never' is no rule: there are exponential, which gives up, and persistent"
+expect 2 work "$url" --jitter 2 --on t -- true
+err_has 'a number from 0 to 1'
+expect 2 work "$url" --on-dead stops --on t -- true
+err_has "'stops' is unknown; a dead message blocks or skips its key"
+expect 2 relay "$url" --on t --to nats://localhost --retry persistent --backoff-max 1h
+err_has '--backoff-max: belongs to the rule exponential'
 
 # What a command is told.
 unset POSTHORN_HEADER_OLD || true
@@ -162,7 +199,7 @@ work --timeout 2s --backoff 1h --on t -- \
     sh -c "echo busy >&2; sleep 300 & echo \$! >$scratch/sleeper; wait"
 expect 0 message "$url" "$id"
 out_matches 'last error +timed out after 2000 ms, killed by signal 15: busy'
-out_matches $'state +ready\n'
+out_matches $'state +retrying\n'
 until_true is_gone "$(<"$scratch/sleeper")"
 enqueue --topic t --payload x
 work --timeout 2s --backoff 1h --on t -- \

@@ -61,7 +61,7 @@ dies() {
     [[ $(json_value attempts) == "$2" ]] || fail "$1 should be the end after $2 attempts"
     out_has "$3: http://127.0.0.1:$sink/… answered $1"
 }
-dies 410 1 unroutable
+dies 410 1 gone
 for each in 302 308 400 401 403 404 405 413 415 422 431; do
     dies $each 3 declined
 done

@@ -132,7 +132,7 @@ no_receiver() {
 shipped() { python3 -c 'import sqlite3, sys
 print(sqlite3.connect("shipping.db").execute(f"SELECT count(*) FROM {sys.argv[1]}").fetchone()[0])' "$1"; }
 is_shipped() { [[ $(shipped shipments) == "$1" ]]; }
-is_refused() { "$posthorn" messages "$url" --state ready --json | grep -q 'answered 401'; }
+is_refused() { "$posthorn" messages "$url" --state retrying --json | grep -q 'answered 401'; }
 receive
 sed "s/8000/$hooks/" "$scratch/block.2" >hooks.toml
 printf '[daemon]\nlisten = "127.0.0.1:0"\n' >>hooks.toml # for this test alone: it asks

@@ -28,7 +28,7 @@ for file in *.toml; do
     # It is not run either.
     expect 2 serve --config "$file"
 done
-((files >= 115)) || fail "only $files files were looked at"
+((files >= 123)) || fail "only $files files were looked at"
 
 # What would be right is said where it can be guessed.
 expect 2 serve --config unknown_key.toml
@@ -51,6 +51,34 @@ expect 2 serve --config duplicate_key.toml
 err_has "'name'"
 expect 2 serve --config daemon_listen_public.toml
 err_has 'listen_public = true'
+
+expect 2 serve --config retry_rules.toml
+err_has "retry.rule: is 'exponentail'; it should be one of exponential, persistent; did you mean 'exponential'?"
+err_has 'retry.then_every: belongs to the rule persistent'
+err_has 'retry.jitter: should be a number from 0 to 1'
+err_has "did you mean 'blocks'?"
+expect 2 serve --config retry_twice.toml
+err_has 'daemon.backoff: cannot stand beside retry: write it there, as first'
+expect 2 serve --config handler_command_one_string.toml
+err_has 'write the program and its arguments as a list, such as ["python3", "order.py", "--quiet"]'
+expect 2 serve --config schedule_topic_of_inbox.toml
+err_has 'is reserved for messages from outside'
+
+expect 2 serve --config nats_ca_file.toml
+err_has 'cannot be read: No such file or directory'
+printf '[[stores]]\nurl = "sqlite:x.db"\n[transports.t]\nurl = "nats://localhost"\nca_file = "/"\n' >"$scratch/folder-as-file.toml"
+expect 2 serve --config "$scratch/folder-as-file.toml" --check
+err_has "ca_file: the file '/' cannot be read: it is a directory"
+expect 2 serve --config relay_unroutable.toml
+err_has 'relays[0].retry: is a string; it should be a table: retry = { … }'
+
+# A file that gives it no work is valid, and most likely not what was meant.
+printf '[[stores]]\nurl = "sqlite:x.db"\n' >"$scratch/idle.toml"
+expect 0 serve --config "$scratch/idle.toml" --check
+err_has 'gives the daemon no work: there are no [[handlers]], [[relays]], [[feeds]], [[endpoints]]'
+printf '[[schedules]]\nname = "n"\ntopic = "t"\nevery = "1h"\n' >>"$scratch/idle.toml"
+expect 0 serve --config "$scratch/idle.toml" --check
+err_is_empty
 
 expect 2 serve --config "$scratch/none.toml"
 err_has 'none.toml: cannot be read: No such file or directory'

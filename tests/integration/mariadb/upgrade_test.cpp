@@ -45,11 +45,12 @@ TEST_F(version_1_store, goes_on_after_its_migration)
 {
     const auto report = mariadb::migrate(database.url());
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 9);
+    EXPECT_EQ(report.version_after, 11);
     EXPECT_EQ(report.applied,
               (std::vector<std::string>{"0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
                                         "0006_schedules", "0007_enqueue_without_gaps",
-                                        "0008_stale_heads", "0009_enqueue_unshadowed"}));
+                                        "0008_stale_heads", "0009_enqueue_unshadowed",
+                                        "0010_join_traces", "0011_remote_joins"}));
 
     auto db = mariadb::open(database.url());
     outbox box(db);
@@ -94,7 +95,7 @@ TEST_F(version_1_store, a_migration_that_broke_off_is_finished_by_the_next)
     root.run("DROP TABLE posthorn_paused");
     EXPECT_EQ(error_of([&] { (void)mariadb::open(database.url()); }).code(),
               error_code::schema_outdated);
-    EXPECT_EQ(mariadb::migrate(database.url()).version_after, 9);
+    EXPECT_EQ(mariadb::migrate(database.url()).version_after, 11);
     auto db = mariadb::open(database.url());
     EXPECT_TRUE(pause(db));
 }

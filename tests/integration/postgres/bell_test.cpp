@@ -228,7 +228,9 @@ TEST_F(postgres_bell, a_bell_without_a_server_is_a_clock)
     world.log = [&](log_level, std::string_view line) { said.emplace_back(line); };
     const scratch_role guest(*admin_);
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + guest.name() +
-                    "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema_ + " TO " + guest.name());
+                    "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema_ + " TO " + guest.name() +
+                    "; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema_ + " TO " +
+                    guest.name());
     auto store = postgres::open(url_as(guest.name()), {.environment = world});
     const auto bell = store.backend().make_bell();
     admin_->execute("ALTER ROLE " + guest.name() + " NOLOGIN");

@@ -51,6 +51,21 @@ TEST_F(postgres_claims, reach_their_worker_though_the_mark_cannot_be_raised)
     EXPECT_EQ(admin_->count("SELECT low FROM " + table("mark")), 0);
 }
 
+// Proves: I2
+TEST_F(postgres_claims, do_not_fail_for_a_row_whose_numbers_cannot_be_counted_up)
+{
+    enqueue(store_, {"odd", ""}, {.priority = 1});
+    enqueue(store_, {"odd", ""}, {.priority = 1});
+    enqueue(store_, {"orders", ""});
+    admin_->execute("UPDATE " + table("message") +
+                    " SET attempts = 2147483647, errors = 2147483647 WHERE topic = 'odd'");
+    const auto claimed = queue_.claim(who_, {.limit = 10, .start = 1});
+    ASSERT_EQ(claimed.size(), 3U);
+    EXPECT_EQ(queue_.start(who_, claimed.receipts()).size(), 3U);
+    EXPECT_EQ(queue_.fail(who_, claimed.receipts(), "no").settled(), 3U);
+    EXPECT_EQ(count_messages(store_).dead, 3) << "too many attempts, or failed for good";
+}
+
 TEST_F(postgres_claims, of_workers_that_are_known_use_up_no_number)
 {
     auto one = open_with("&pool=1");

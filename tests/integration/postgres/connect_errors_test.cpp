@@ -108,7 +108,7 @@ TEST_F(postgres_connecting, too_many_connections_are_unavailable_until_there_are
 {
     const scratch_role role(*admin_, "CONNECTION LIMIT 1");
     const auto& name = role.name();
-    for (const std::string what : {"TABLES", "SEQUENCES"})
+    for (const std::string what : {"TABLES", "SEQUENCES", "FUNCTIONS"})
         admin_->execute("GRANT ALL ON ALL " + what + " IN SCHEMA " + schema_ + " TO " + name);
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + name);
     // Its pauses before the next try take no time.

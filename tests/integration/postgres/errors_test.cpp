@@ -226,6 +226,7 @@ TEST_F(postgres_errors, a_right_that_is_missing_is_read_only_and_says_what)
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + reader.name());
     admin_->execute("GRANT SELECT ON ALL TABLES IN SCHEMA " + schema_ + " TO " + reader.name());
     admin_->execute("GRANT SELECT ON ALL SEQUENCES IN SCHEMA " + schema_ + " TO " + reader.name());
+    admin_->execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema_ + " TO " + reader.name());
     auto ours = posthorn::open(url_as(reader.name()));
     EXPECT_EQ(count_messages(ours).ready, 0);
     expect(thrown_by([&] {

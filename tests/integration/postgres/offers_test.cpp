@@ -1,104 +1,20 @@
 // Messages that are handed over: the commit that enqueues one claims and starts it for a worker
 // that sleeps. Whatever goes wrong between them, it is delivered as if it had been claimed.
-#include "hang_limit.hpp"
-#include "integration/postgres/server_fixture.hpp"
-#include "store/contract/backend.hpp"
+#include "integration/postgres/offers_fixture.hpp"
 #include <posthorn/enqueue.hpp>
 #include <posthorn/joins.hpp>
 #include <posthorn/messages.hpp>
 #include <posthorn/outbox.hpp>
-#include <posthorn/worker.hpp>
+#include <posthorn/pauses.hpp>
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <future>
-#include <memory>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace posthorn::test {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr duration enough = hang_limit;
-
-class postgres_offers : public server_fixture {
-protected:
-    postgres_offers() { lie_down(*bell_); }
-
-    /// Armed, and nobody is left whose end it would look after.
-    void lie_down(contract::bell& which)
-    {
-        which.arm();
-        wait_for_strangers();
-        wait_until([&] {
-            which.arm();
-            return !which.wait(100ms);
-        });
-    }
-
-    [[nodiscard]] contract::place_offer terms() const
-    {
-        return {.owner = who_.token,
-                .worker = who_.worker,
-                .lease = 30s,
-                .topics = {"orders"},
-                .prefixes = {"mail."}};
-    }
-
-    void offer(std::size_t places = 1) { bell_->offer(terms(), places); }
-
-    std::vector<contract::handed_batch> handed(const std::vector<fence>& held = {})
-    {
-        return bell_->handed_over([&] { return held; });
-    }
-
-    /// The one message that was handed over.
-    contract::handed_batch take_one()
-    {
-        auto all = handed();
-        if (all.size() != 1 || all.front().messages.size() != 1)
-            throw std::runtime_error(std::to_string(all.size()) + " batches were handed over");
-        return std::move(all.front());
-    }
-
-    std::string sql(const std::string& arguments) const
-    {
-        return "SELECT " + schema_ + ".enqueue(" + arguments + ")";
-    }
-
-    std::int64_t offers() { return admin_->count("SELECT count(*) FROM " + schema_ + ".offer"); }
-
-    message_record look(message_id id) { return *find_message(store_, id); }
-
-    void expect_not_started(message_id id)
-    {
-        EXPECT_EQ(look(id).state, message_state::ready);
-        EXPECT_EQ(look(id).attempts, 0);
-    }
-
-    void end_sleeper()
-    {
-        ASSERT_EQ(
-            admin_->count("SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_locks WHERE "
-                          "locktype = 'advisory' AND granted AND classid::int8 & 4294967295 "
-                          "= hashtext('" +
-                          schema_ + ".offer')::int8 & 4294967295"),
-            1);
-    }
-
-    store store_ = open_with("");
-    outbox queue_{store_};
-    owner who_ = owner::create("alice", *system_.random);
-    std::unique_ptr<contract::bell> bell_ = store_.backend().make_bell();
-};
-
-} // namespace
 
 // Proves: OUT-03, OUT-12, I4, I5, I17
 TEST_F(postgres_offers, the_commit_that_enqueues_a_message_claims_and_starts_it)
@@ -181,6 +97,8 @@ TEST_F(postgres_offers, who_may_do_nothing_but_enqueue_can_use_them_for_nothing_
     const scratch_role guest(*admin_);
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + guest.name());
     admin_->begin();
+    admin_->execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema_ + " TO " + guest.name() +
+                    "; REVOKE ALL ON FUNCTION " + schema_ + ".hand_over() FROM " + guest.name());
     admin_->execute("SET LOCAL ROLE " + guest.name());
     admin_->execute("SELECT " + schema_ + ".hand_over_at_commit(n) FROM generate_series(1, 99) n");
     admin_->execute("RESET ROLE");
@@ -247,6 +165,92 @@ TEST_F(postgres_offers, what_has_changed_before_the_commit_is_not_handed_over)
     EXPECT_EQ(offers(), 1);
 }
 
+// Proves: I5, I17, I21
+TEST_F(postgres_offers, constraints_made_immediate_hand_nothing_over_before_the_commit)
+{
+    const auto ours = "SET CONSTRAINTS " + schema_ + ".hand_over IMMEDIATE";
+    for (const auto& made : {std::string("SET CONSTRAINTS ALL IMMEDIATE"), ours})
+        for (const bool before : {true, false}) {
+            offer();
+            admin_->begin();
+            if (before)
+                admin_->execute(made);
+            admin_->execute(sql("'orders'"));
+            if (!before)
+                admin_->execute(made);
+            EXPECT_EQ(admin_->count("SELECT count(*) FROM " + schema_ + ".batch"), 0) << made;
+            bell_->withdraw(); // waits for nobody
+            EXPECT_EQ(offers(), 0);
+            offer();
+            const auto other = enqueue(store_, {"orders", ""});
+            EXPECT_EQ(look(other.id).state, message_state::claimed) << "the offer was free";
+            EXPECT_FALSE(bell_->wait(enough));
+            const auto taken = take_one();
+            EXPECT_EQ(queue_.acknowledge(who_, taken.messages.receipts()).settled(), 1U);
+            admin_->commit();
+            EXPECT_TRUE(bell_->wait(enough)) << "the commit rang: " << made;
+            EXPECT_TRUE(handed().empty());
+            const auto claimed = queue_.claim(who_);
+            EXPECT_EQ(queue_.acknowledge(who_, claimed.receipts()).settled(), 1U);
+            bell_->arm();
+        }
+    EXPECT_EQ(admin_->count("SELECT count(*) FROM " + schema_ + ".handing"), 0);
+}
+
+// Proves: I2, OUT-12
+TEST_F(postgres_offers, a_message_of_a_paused_topic_is_not_handed_over)
+{
+    for (const std::string topic : {"orders", "ord*", "*", ""}) {
+        offer();
+        EXPECT_TRUE(pause(store_, topic));
+        const auto sent = enqueue(store_, {"orders", ""});
+        EXPECT_TRUE(bell_->wait(enough)) << topic;
+        EXPECT_TRUE(handed().empty()) << topic;
+        expect_not_started(sent.id);
+        EXPECT_EQ(offers(), 1);
+        EXPECT_TRUE(resume(store_, topic));
+        EXPECT_TRUE(bell_->wait(enough));
+        EXPECT_EQ(cancel(store_, sent.id), cancel_answer::cancelled);
+        bell_->arm();
+    }
+    EXPECT_TRUE(pause(store_, "mails"));
+    EXPECT_TRUE(pause(store_, "orders2"));
+    EXPECT_TRUE(pause(store_, "orders.*"));
+    enqueue(store_, {"orders", ""});
+    EXPECT_FALSE(bell_->wait(enough));
+    EXPECT_EQ(handed().size(), 1U) << "others are";
+}
+
+// Every role may notify. What it says costs a look, and no offer.
+// Proves: OUT-20
+TEST_F(postgres_offers, a_notification_that_another_role_has_forged_costs_no_offer)
+{
+    const scratch_role guest(*admin_);
+    offer(2);
+    const auto session = admin_->text("SELECT min(session) FROM " + schema_ + ".offer");
+    const auto first = admin_->count("SELECT min(id) FROM " + schema_ + ".offer");
+    const auto fence = admin_->count("SELECT nextval('" + schema_ + ".fence_seq')");
+    admin_->execute("SET ROLE " + guest.name());
+    for (auto offer = first; offer < first + 2; ++offer)
+        for (auto next = fence - 1; next < fence + 3; ++next)
+            admin_->execute("NOTIFY \"" + schema_ + ".bell\", 'for " + session + " " +
+                            std::to_string(next) + " " + std::to_string(offer) + "'");
+    admin_->execute("RESET ROLE");
+    (void)bell_->wait(enough);
+    EXPECT_TRUE(handed().empty());
+    const auto sent = enqueue(store_, {"orders", ""});
+    std::vector<contract::handed_batch> got;
+    wait_until([&] { // some of what was forged may come only now
+        (void)bell_->wait(10ms);
+        got = handed();
+        return !got.empty();
+    });
+    EXPECT_EQ(got.front().messages.deliveries.front().receipt.id, sent.id);
+    EXPECT_EQ(offers(), 1);
+    bell_->withdraw();
+    EXPECT_EQ(offers(), 0) << "it knows of the one that is left, and takes it back";
+}
+
 // An offer that is younger than the transaction's view, or was taken since, would make it fail.
 TEST_F(postgres_offers, a_transaction_with_a_view_of_its_own_only_rings)
 {
@@ -301,9 +305,7 @@ TEST_F(postgres_offers, what_was_handed_over_unheard_is_found_when_the_connectio
 TEST_F(postgres_offers, a_commit_that_is_still_under_way_when_the_connection_is_back_is_waited_for)
 {
     offer();
-    admin_->begin();
-    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
-    admin_->execute(sql("'orders'")); // has taken the offer, and is not committed yet
+    held_commit commit(*this);
     end_sleeper();
     auto asked = std::async(std::launch::async, [&] {
         std::vector<contract::handed_batch> got;
@@ -315,7 +317,7 @@ TEST_F(postgres_offers, a_commit_that_is_still_under_way_when_the_connection_is_
         return got.size();
     });
     EXPECT_EQ(asked.wait_for(1500ms), std::future_status::timeout) << "nothing is there to see";
-    admin_->commit();
+    commit.go_on();
     EXPECT_EQ(asked.get(), 1U);
 }
 
@@ -340,12 +342,10 @@ TEST_F(postgres_offers, what_the_sleeper_holds_already_is_not_handed_over_again)
 TEST_F(postgres_offers, who_gets_up_waits_for_a_commit_that_is_under_way)
 {
     offer(2);
-    admin_->begin();
-    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
-    admin_->execute(sql("'orders'")); // has taken an offer now
+    held_commit commit(*this);
     auto up = std::async(std::launch::async, [&] { bell_->disarm(); });
     EXPECT_EQ(up.wait_for(50ms), std::future_status::timeout);
-    admin_->commit();
+    commit.go_on();
     up.get();
     EXPECT_EQ(handed().size(), 1U);
     EXPECT_EQ(offers(), 0);
@@ -356,13 +356,11 @@ TEST_F(postgres_offers, who_gets_up_waits_for_a_commit_that_is_under_way)
 TEST_F(postgres_offers, two_who_enqueue_at_once_never_wait_for_the_same_offer)
 {
     offer();
-    admin_->begin();
-    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
-    admin_->execute(sql("'orders'"));
+    held_commit first(*this);
     const auto second = enqueue(store_, {"orders", ""});
     expect_not_started(second.id);
     EXPECT_TRUE(bell_->wait(enough)) << "the second one rang";
-    admin_->rollback();
+    first.fail();
     EXPECT_EQ(offers(), 1);
 }
 
@@ -372,7 +370,8 @@ TEST_F(postgres_offers, a_role_without_rights_on_them_still_sleeps_and_wakes)
     admin_->execute("GRANT USAGE ON SCHEMA " + schema_ + " TO " + guest.name() +
                     "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema_ + " TO " + guest.name() +
                     "; GRANT ALL ON ALL SEQUENCES IN SCHEMA " + schema_ + " TO " + guest.name() +
-                    "; REVOKE ALL ON " + schema_ + ".offer FROM " + guest.name());
+                    "; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema_ + " TO " +
+                    guest.name() + "; REVOKE ALL ON " + schema_ + ".offer FROM " + guest.name());
     bell_->disarm();
     auto store = postgres::open(url_as(guest.name()), {.environment = system_});
     const auto bell = store.backend().make_bell();
@@ -381,177 +380,6 @@ TEST_F(postgres_offers, a_role_without_rights_on_them_still_sleeps_and_wakes)
     EXPECT_EQ(offers(), 0);
     admin_->execute(sql("'orders'"));
     EXPECT_TRUE(bell->wait(enough));
-}
-
-// ------------------------------------------------------------------------------------- workers
-
-// Proves: OUT-15, I5, I6
-TEST_F(postgres_offers, a_worker_that_sleeps_handles_what_it_is_handed)
-{
-    bell_->disarm();
-    std::atomic<std::int64_t> claimed_by = 0;
-    std::atomic<int> handled = 0;
-    auto eyes = under_test_->connect(system_);
-    worker sleepy(store_, {.look_at_least_every = 60s});
-    sleepy.handle("orders", [&](const delivery_view&) {
-        claimed_by = eyes->count("SELECT xmin FROM " + schema_ + ".batch");
-        ++handled;
-    });
-    std::stop_source over;
-    run_report report;
-    std::jthread running([&] { report = sleepy.run(over.get_token()); });
-    wait_until([&] { return offers() > 0; });
-    for (int number = 1; number <= 20; ++number) {
-        wait_until([&] { return offers() > 0; });
-        admin_->begin();
-        const auto own = admin_->count("SELECT pg_current_xact_id()");
-        admin_->execute(sql("'orders'"));
-        admin_->commit();
-        wait_until([&] { return handled == number; });
-        EXPECT_EQ(claimed_by, own) << "claimed by the transaction that enqueued it";
-        wait_until([&] { return count_messages(store_).done == number; });
-    }
-    over.request_stop();
-    running.join();
-    EXPECT_EQ(report.done, 20U);
-    EXPECT_EQ(offers(), 0) << "it leaves none behind";
-}
-
-// Proves: I21, F27
-TEST_F(postgres_offers, a_worker_that_stops_gives_back_what_it_is_handed)
-{
-    bell_->disarm();
-    std::atomic<int> handled = 0;
-    worker stopping(store_, {.look_at_least_every = 60s});
-    stopping.handle("orders", [&](const delivery_view&) { ++handled; });
-    std::stop_source over;
-    run_report report;
-    std::jthread running([&] { report = stopping.run(over.get_token()); });
-    wait_until([&] { return offers() > 0; });
-    admin_->begin();
-    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
-    admin_->execute(sql("'orders'"));
-    over.request_stop();
-    admin_->execute("SELECT pg_sleep(0.05)"); // it waits for us now
-    admin_->commit();
-    running.join();
-    EXPECT_EQ(handled, 0);
-    EXPECT_EQ(offers(), 0);
-    EXPECT_EQ(count_messages(store_).ready, 1);
-    EXPECT_EQ(admin_->count("SELECT max(attempts) FROM " + schema_ + ".message"), 0);
-    EXPECT_EQ(report.released, 1U);
-}
-
-// A message that runs alone may take its process down: nobody else may have been started by then.
-// Proves: I5, F26
-TEST_F(postgres_offers, a_worker_for_one_at_a_time_is_handed_nothing_while_it_is_busy)
-{
-    bell_->disarm();
-    std::atomic<int> begun = 0;
-    std::promise<void> go_on;
-    auto may_go_on = go_on.get_future().share();
-    worker busy(store_, {.concurrency = 1, .look_at_least_every = 60s});
-    busy.handle("orders", [&](const delivery_view&) {
-        ++begun;
-        may_go_on.wait();
-    });
-    std::stop_source over;
-    std::jthread running([&] { busy.run(over.get_token()); });
-    wait_until([&] { return offers() == 1; });
-    enqueue(store_, {"orders", "claimed"}, {.priority = 1});
-    wait_until([&] { return begun == 1; });
-    EXPECT_EQ(offers(), 0);
-    const auto second = enqueue(store_, {"orders", ""});
-    expect_not_started(second.id);
-    go_on.set_value();
-    wait_until([&] { return count_messages(store_).done == 2; });
-    EXPECT_EQ(look(second.id).attempts, 1);
-    over.request_stop();
-}
-
-// Proves: I5
-TEST_F(postgres_offers, a_worker_whose_places_are_taken_meanwhile_gives_back_unharmed)
-{
-    bell_->disarm();
-    constexpr int places = 2;
-    std::atomic<int> begun = 0;
-    std::promise<void> go_on;
-    auto may_go_on = go_on.get_future().share();
-    worker busy(store_, {.concurrency = places, .look_at_least_every = 60s});
-    busy.handle("orders", [&](const delivery_view&) {
-        ++begun;
-        may_go_on.wait();
-    });
-    std::stop_source over;
-    std::jthread running([&] { busy.run(over.get_token()); });
-    wait_until([&] { return offers() == places; });
-    admin_->begin();
-    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
-    admin_->execute(sql("'orders'")); // has taken a place, as far as it knows
-    for (int i = 0; i < places; ++i)
-        enqueue(store_, {"orders", ""}, {.priority = 1});
-    wait_until([&] { return begun == places; });
-    admin_->commit();
-    const auto waits =
-        "SELECT count(*) FROM " + schema_ + ".message WHERE state = 0 AND attempts = 0";
-    wait_until([&] { return admin_->count(waits) == 1; });
-    go_on.set_value();
-    wait_until([&] { return count_messages(store_).done == places + 1; });
-    EXPECT_EQ(admin_->count("SELECT max(attempts) FROM " + schema_ + ".message"), 1);
-    over.request_stop();
-}
-
-// Whoever lets triggers run early, and then does not commit, has let the lease run out.
-// Proves: I4, I5
-TEST_F(postgres_offers, a_worker_begins_nothing_whose_lease_is_over_when_it_comes)
-{
-    bell_->disarm();
-    std::atomic<std::int64_t> claimed_by = 0;
-    auto eyes = under_test_->connect(system_);
-    worker strict(store_, {.lease = 200ms, .look_at_least_every = 60s});
-    strict.handle("orders", [&](const delivery_view&) {
-        claimed_by = eyes->count("SELECT max(xmin::text::bigint) FROM " + schema_ + ".batch");
-    });
-    std::stop_source over;
-    std::jthread running([&] { strict.run(over.get_token()); });
-    wait_until([&] { return offers() > 0; });
-    admin_->begin();
-    const auto own = admin_->count("SELECT pg_current_xact_id()");
-    admin_->execute("SET CONSTRAINTS ALL IMMEDIATE");
-    admin_->execute(sql("'orders'"));
-    admin_->execute("SELECT pg_sleep(0.4)");
-    admin_->commit();
-    wait_until([&] { return count_messages(store_).done == 1; });
-    EXPECT_GT(claimed_by, own) << "it was given back, and claimed";
-    over.request_stop();
-}
-
-// Proves: F18, I5, I6
-TEST_F(postgres_offers, a_worker_whose_bell_is_cut_again_and_again_handles_each_message_once)
-{
-    bell_->disarm();
-    constexpr int messages = 200;
-    std::atomic<int> handled = 0;
-    worker cut_off(store_, {.look_at_least_every = 1s});
-    cut_off.handle("orders", [&](const delivery_view&) { ++handled; });
-    std::stop_source over;
-    std::jthread running([&] { cut_off.run(over.get_token()); });
-    for (int number = 0; number < messages; ++number) {
-        enqueue(store_, {"orders", ""});
-        if (number % 20 == 10) {
-            wait_until([&] { return offers() > 0; });
-            enqueue(store_, {"orders", ""});
-            admin_->count("SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_locks WHERE "
-                          "locktype = 'advisory' AND granted AND classid::int8 & 4294967295 = "
-                          "hashtext('" +
-                          schema_ + ".offer')::int8 & 4294967295");
-        }
-    }
-    constexpr int all = messages + messages / 20;
-    wait_until([&] { return count_messages(store_).done == all; });
-    EXPECT_EQ(handled, all);
-    EXPECT_EQ(admin_->count("SELECT max(attempts) FROM " + schema_ + ".message"), 1);
-    over.request_stop();
 }
 
 } // namespace posthorn::test

@@ -81,11 +81,12 @@ TEST_F(postgres_schema_versions, a_store_of_the_first_version_keeps_what_it_hold
     EXPECT_THROW(open(old_url_), error) << "until it is brought up to date";
     const auto report = migrate(old_url_);
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 10);
+    EXPECT_EQ(report.version_after, 14);
     EXPECT_THAT(report.applied,
                 ElementsAre("0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
                             "0006_schedules", "0007_offers", "0008_places",
-                            "0009_guarded_hand_over", "0010_free_workers"));
+                            "0009_guarded_hand_over", "0010_free_workers", "0011_trusted_names",
+                            "0012_at_the_commit", "0013_join_traces", "0014_remote_joins"));
     EXPECT_THAT(migrate(old_url_).applied, IsEmpty());
 
     auto store = open(old_url_);
@@ -124,6 +125,39 @@ TEST_F(postgres_schema_versions, messages_of_the_first_version_are_parked_and_co
 
     EXPECT_TRUE(pause(store, "orders.*"));
     EXPECT_EQ(list_pauses(store).size(), 1U);
+}
+
+// Proves: OPS-02, OUT-20
+TEST_F(postgres_schema_versions, roles_may_do_after_a_migration_what_they_could_before)
+{
+    const scratch_role worker(*admin_);
+    const scratch_role app(*admin_);
+    for (const auto& each : postgres::sql::migrations)
+        if (each.version > 1 && each.version <= 10) {
+            run(each.text);
+            run("INSERT INTO {p}schema (version, name, applied_at) VALUES (" +
+                std::to_string(each.version) + ", 'x', 0)");
+        }
+    run("GRANT USAGE ON SCHEMA " + old_ + " TO " + worker.name() + ", " + app.name());
+    run("GRANT ALL ON ALL TABLES IN SCHEMA " + old_ + " TO " + worker.name());
+    run("GRANT ALL ON ALL SEQUENCES IN SCHEMA " + old_ + " TO " + worker.name());
+    run("GRANT EXECUTE ON FUNCTION {p}enqueue(text, text, text, integer, bigint, bigint, text, "
+        "bigint, text, text, jsonb, uuid, boolean) TO " +
+        app.name());
+    run("GRANT EXECUTE ON FUNCTION {p}enqueue(text, bytea, text, integer, bigint, bigint, text, "
+        "bigint, text, text, jsonb, uuid, boolean) TO " +
+        app.name());
+    migrate(old_url_);
+
+    auto url = url_as(worker.name());
+    auto store = open(url.replace(url.find(schema_), schema_.size(), old_));
+    outbox queue(store);
+    EXPECT_THAT(claimed_topics(queue, {.limit = 1}), ElementsAre("urgent"));
+    run("SET ROLE " + app.name());
+    run("SELECT {p}enqueue('text', 'x'), {p}enqueue('json', '{}'::jsonb), "
+        "{p}enqueue('json', '{}'::json)");
+    EXPECT_THROW(run("SELECT {p}clock(NULL)"), error);
+    run("RESET ROLE");
 }
 
 } // namespace posthorn::test

@@ -71,6 +71,42 @@ is t "SELECT id::text ~ '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}
 id=$(sql "SELECT posthorn.enqueue('returned', payload => '\\x00ff'::bytea)")
 is "$id|\\x00ff" "SELECT id, payload FROM posthorn.message WHERE topic = 'returned'"
 
+# A payload is text, JSON or bytes, and what has no type yet is text, whatever it looks like.
+# payload_of <arguments>
+payload_of() {
+    local id
+    id=$(sql "SELECT posthorn.enqueue($1)") || fail "refused: $1"
+    sql "SELECT convert_from(payload, 'UTF8') FROM posthorn.message WHERE id = '$id'"
+}
+# stores <payload> <arguments>
+stores() {
+    local got
+    got=$(payload_of "$2")
+    [[ $got == "$1" ]] || fail "$2: expected '$1', got '$got'"
+    checks=$((checks + 1))
+}
+stores '{"a":1}' "'t', '{\"a\":1}'"
+stores '{"a":1}' "'t', payload => '{\"a\":1}'"
+stores '{"a":1}' "'t', '{\"a\":1}'::json"
+stores '{"a": 1}' "'t', '{\"a\":1}'::jsonb"
+stores '{"a": 1}' "'t', jsonb_build_object('a', 1), ordering_key => 'k'"
+stores '{"a":1}' "'t', '{\"a\":1}'::varchar"
+stores '{"a":1}' "'t', '{\"a\":1}'::bytea"
+stores '\x7b' "'t', '\x7b'"
+stores '{' "'t', '\x7b'::bytea"
+stores '' "'t', NULL"
+stores '' "'t', NULL::jsonb"
+stores 'grüße' "'t', 'grüße'"
+# As drivers bind: parameters without a type, as text, and as bytes.
+for types in 'unknown, unknown' 'text, text' 'varchar, unknown' 'text, bytea' 'text, jsonb'; do
+    sql "PREPARE p ($types) AS SELECT posthorn.enqueue(\$1, \$2); EXECUTE p ('bound', '{\"b\": 2}')" \
+        >/dev/null || fail "not taken: $types"
+done
+sql "PREPARE p AS SELECT posthorn.enqueue(\$1, \$2, headers => \$3, ordering_key => \$4);
+     EXECUTE p ('bound', '{\"b\": 2}', '{\"h\": \"x\"}', 'k')" >/dev/null
+is '6|1' "SELECT count(*), count(DISTINCT convert_from(payload, 'UTF8')) FROM posthorn.message
+          WHERE topic = 'bound'"
+
 # Options.
 sql "SELECT posthorn.enqueue(topic => 'all', payload => 'text', ordering_key => 'ada', priority => 7,
          delay_ms => 60000, expires_after_ms => 90000, correlation_id => 'c-1',

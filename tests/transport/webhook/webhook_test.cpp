@@ -155,7 +155,7 @@ TEST_F(webhook, each_status_has_its_meaning)
     const auto hooks = open_webhook(how, world());
     const std::vector<std::pair<std::vector<int>, refusal>> table{
         {{200, 201, 202, 204, 299}, refusal::none},
-        {{410}, refusal::unroutable},
+        {{410}, refusal::gone},
         {{300, 301, 302, 303, 304, 307, 308}, refusal::declined},
         {{401, 403, 404, 405, 407}, refusal::declined},
         {{400, 402, 406, 411, 413, 415, 418, 421, 422, 431, 451}, refusal::declined},
