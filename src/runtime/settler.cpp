@@ -221,7 +221,8 @@ void settler::give_up(result which, std::string_view why)
         const settlement last{.receipt = which.of->message.receipt,
                               .outcome = posthorn::fail(fmt::format("cannot be settled: {}", why))};
         const auto answer = with_.source.settle(with_.who, {&last, 1}).answers.front();
-        complain(fmt::format("message {} cannot be settled and is dead now: {}", id, why));
+        if (answer == settled_as::dead)
+            complain(fmt::format("message {} cannot be settled and is dead now: {}", id, why));
         count(which.of, last.outcome, answer);
     } catch (const std::exception& failure) {
         complain(fmt::format("message {} cannot be settled and is left to its lease: {}", id,

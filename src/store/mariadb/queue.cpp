@@ -48,21 +48,17 @@ queue::sight queue::look()
     auto row = db_.use(statement::text);
     row.bind(statement::now, db_.environment().clock->database_time());
     row.step();
-    sight seen{.now = row.time(0),
-               .arrived = row.integer(1) != 0,
-               .stale = row.integer(2) != 0,
-               .expirable = row.integer(3) != 0,
-               .queued = row.integer(4) != 0};
-    // What others held a moment ago they probably still hold.
-    if (front_ != nullptr && front_->leaves_chores_for() > duration::zero())
-        seen.arrived = seen.stale = seen.expirable = false;
-    return seen;
+    return {.now = row.time(0),
+            .arrived = row.integer(1) != 0,
+            .stale = row.integer(2) != 0,
+            .expirable = row.integer(3) != 0,
+            .queued = row.integer(4) != 0};
 }
 
 bool queue::any_due(const contract::claim_request& request)
 {
     const auto seen = look();
-    if (seen.arrived || seen.stale || seen.expirable)
+    if (seen.has_chores() && !leaves_chores())
         return true;
     {
         auto row = db_.use(sql::any_ready::text);
@@ -82,16 +78,25 @@ bool queue::any_due(const contract::claim_request& request)
 batch queue::claim(const contract::claim_request& request)
 {
     const auto seen = look();
-    do_chores(seen, std::max<std::size_t>(request.limit, 100));
+    const auto expire_max = std::max<std::size_t>(request.limit, 100);
+    const bool later = leaves_chores();
+    if (!later)
+        do_chores(seen, expire_max);
     const auto unparked = parking(db_).unpark(
         {.topics = request.unpark, .after = request.unpark_after}, request.limit);
 
     // What expires may have been the head of a key, whose next is ready now.
-    const bool queued = seen.queued || seen.arrived || seen.stale || seen.expirable || unparked > 0;
+    const bool queued = seen.queued || (seen.has_chores() && !later) || unparked > 0;
     claim_choice choice(db_, seen.now, request.limit, queued, front_);
     // An empty answer means that nothing is due, so it must not come from bad rows alone.
     while (remove_bad_rows(choice) && choice.deliveries.empty())
         choice = claim_choice(db_, seen.now, request.limit, queued, front_);
+    if (later && seen.has_chores() && choice.deliveries.empty()) { // nor from chores left undone
+        do_chores(seen, expire_max);
+        choice = claim_choice(db_, seen.now, request.limit, true, front_);
+        while (remove_bad_rows(choice) && choice.deliveries.empty())
+            choice = claim_choice(db_, seen.now, request.limit, true, front_);
+    }
     batch result;
     result.claimed_at = seen.now;
     result.lease_until = seen.now + request.lease;
@@ -122,10 +127,16 @@ bool queue::remove_bad_rows(const claim_choice& found)
     return true;
 }
 
+// What others held a moment ago they probably still hold.
+bool queue::leaves_chores() const
+{
+    return front_ != nullptr && front_->leaves_chores_for() > duration::zero();
+}
+
 // Nothing here waits for another transaction: what that holds is left for later.
 void queue::do_chores(const sight& seen, std::size_t expire_max)
 {
-    if (!seen.expirable && !seen.stale && !seen.arrived)
+    if (!seen.has_chores())
         return;
     bool left_some = false;
     if (seen.expirable)

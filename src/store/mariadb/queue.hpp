@@ -44,6 +44,8 @@ private:
         bool stale = false; ///< keys whose head is to be moved on
         bool expirable = false;
         bool queued = false;
+
+        [[nodiscard]] bool has_chores() const { return arrived || stale || expirable; }
     };
     [[nodiscard]] sight look();
     void record_claim(const contract::claim_request& request, batch& claimed,
@@ -54,6 +56,7 @@ private:
     bool was_called_off(const receipt& what);
     void expire_late(batch_record& batch, std::span<const receipt> what, timestamp now);
     bool remove_bad_rows(const claim_choice& found);
+    [[nodiscard]] bool leaves_chores() const;
     void do_chores(const sight& seen, std::size_t expire_max);
     [[nodiscard]] std::vector<leaving> lock_expirable(timestamp now, std::size_t limit);
     void expire(const std::vector<leaving>& late, timestamp now);
