@@ -2,7 +2,7 @@
 --
 -- In a schema where another role may create objects, that role can add an operator or a function which fits the types of
 -- an expression better than the server's own does: "numeric * integer", convert_to(text, text). It would run with the
--- rights of whoever calls. So names of functions carry their schema, and operators either do as well or fit their types
+-- rights of the caller. So names of functions carry their schema, and operators either do as well or fit their types
 -- exactly: then the server's own are chosen. A SET clause would do the same, but a function that has one is not inlined.
 
 CREATE OR REPLACE FUNCTION {p}clock(instead bigint) RETURNS bigint LANGUAGE sql VOLATILE AS

@@ -1,11 +1,11 @@
 -- A hand-over happens at the commit and at no other time, and never past a pause.
 --
 -- SET CONSTRAINTS … IMMEDIATE lets a deferred trigger run inside the open transaction. There it would take an offer and
--- begin a lease long before anybody can see the message. So the trigger asks whether it is deferred: it changes its own
+-- begin a lease long before the message can be seen. So the trigger asks whether it is deferred: it changes its own
 -- row, for which it is called again. Within the first call that is nested, and a transaction is open that goes on; at the
 -- commit it is a call of its own.
 
--- It must never make the transaction of whoever enqueues fail or wait: offers are only looked for in a view of the
+-- It must never make the transaction that enqueues fail or wait: offers are only looked for in a view of the
 -- database that is as new as the statement, and those that others are about to take are passed over. The newest offers
 -- come first, and only some of them are looked at, so that dead rows, which an old view of the database keeps, are not
 -- walked past again and again. Without an offer, for a paused topic, and inside an open transaction it rings.
