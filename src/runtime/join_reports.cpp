@@ -31,7 +31,7 @@ std::optional<member_state> state_named(std::string_view text)
     return std::nullopt;
 }
 
-// Nothing: somebody else made a message of that topic.
+// Nothing: it is no report that Posthorn made.
 std::optional<addressed_report> read_report(const delivery_view& which)
 {
     const auto& from = which.headers();

@@ -181,7 +181,7 @@ TEST_P(remote_joins, wait_without_an_attempt_while_their_store_is_away)
 // Proves: JOIN-024, JOIN-025, I10
 TEST_P(remote_joins, count_a_report_once_however_often_and_in_whatever_order_it_arrives)
 {
-    const auto join = open(2);
+    const auto join = open(3);
     const message_id member{uuid::version_7(now(), *world().random)};
     EXPECT_EQ(report(join, member, member_state::completed, 9).answer, report_answer::counted);
     EXPECT_EQ(report(join, member, member_state::completed, 9).answer, report_answer::known);
@@ -197,6 +197,10 @@ TEST_P(remote_joins, count_a_report_once_however_often_and_in_whatever_order_it_
     EXPECT_EQ(report_step_completed(db(), join, by_hand), report_answer::known);
     EXPECT_EQ(report(join, by_hand, member_state::failed, 7).answer, report_answer::known);
     EXPECT_EQ(look_at(join).failed, 0) << "the first word counts";
+    EXPECT_EQ(look_at(join).completed, 2);
+    const message_id third{uuid::version_7(now(), *world().random)};
+    EXPECT_EQ(report(join, third, member_state::completed, 3).answer, report_answer::counted);
+    EXPECT_EQ(report(join, third, member_state::completed, 3).answer, report_answer::known);
     EXPECT_EQ(end_of(join), join_state::completed);
     EXPECT_EQ(continuations(), 1U);
 }

@@ -1,7 +1,9 @@
-// Joins in one engine with members in another, whose workers are killed at random: every join comes
-// to its end, has counted each of its members once, and is continued once.
+// Joins in one engine with members in another, whose workers are killed at random, or whose servers
+// are away for a while: every join comes to its end, has counted each of its members once, and is
+// continued once.
 //
 // POSTHORN_TORTURE_REMOTE_JOINS=n is for people with time: n joins of six members instead of 200.
+#include "torture/own_server.hpp"
 #include "torture/scene.hpp"
 #include <posthorn/joins.hpp>
 
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -47,8 +50,11 @@ conformance::store_kind kind_named(const std::string& name)
     throw std::runtime_error("no store of the kind " + name);
 }
 
-class killed_remote_joins : public ::testing::TestWithParam<pair_of_engines> {
-protected:
+// Joins in one scene with members in both.
+class two_scenes {
+public:
+    two_scenes(scene& near, scene& far) : near_(near), far_(far) {}
+
     void open_one(std::size_t number)
     {
         auto here = near_.db().begin();
@@ -80,9 +86,10 @@ protected:
         return list_joins(near_.db(), {.state = join_state::pending, .limit = 100'000}).size();
     }
 
-    std::string start()
+    // At either of them: its store must be there when the worker begins.
+    std::string start_at(scene& where)
     {
-        return near_.start_worker({"--concurrency", "16", "--attempts-max", "8", "--among",
+        return where.start_worker({"--concurrency", "16", "--attempts-max", "8", "--among",
                                    "near=" + near_.url(), "--among", "far=" + far_.url()});
     }
 
@@ -114,35 +121,36 @@ protected:
         }
     }
 
-    scene near_{kind_named(GetParam().near)};
-    scene far_{kind_named(GetParam().far)};
+    /// Of the members in the other store.
+    std::size_t ended_far()
+    {
+        std::size_t result = 0;
+        for (const auto& [join, ids] : far_members_) {
+            const auto [done, dead] = ends_of(far_.db(), ids);
+            result += static_cast<std::size_t>(done + dead);
+        }
+        return result;
+    }
+
+    /// Joins of which all members in their own store have been counted.
+    std::size_t counted_near()
+    {
+        const auto all = list_joins(near_.db(), {.limit = 100'000});
+        return static_cast<std::size_t>(std::ranges::count_if(
+            all, [](const auto& join) { return join.completed + join.failed >= members_here; }));
+    }
+
+    void expect_exact_ends(std::size_t count);
+
+private:
+    scene& near_;
+    scene& far_;
     std::map<join_id, std::vector<message_id>> near_members_;
     std::map<join_id, std::vector<message_id>> far_members_;
 };
 
-// Proves: JOIN-024, JOIN-025, I10, I11, I20, F1
-TEST_P(killed_remote_joins, all_end_with_exact_counts_and_one_continuation_each)
+void two_scenes::expect_exact_ends(std::size_t count)
 {
-    const auto count = remote_joins_wanted();
-    for (std::size_t i = 0; i < count; ++i)
-        open_one(i);
-    std::vector<std::string> workers{start(), start()};
-    std::mt19937 draw(static_cast<unsigned>(environment::system().random->bits()));
-    const std::size_t kills = 6 + count / 50;
-    for (std::size_t i = 0; i < kills && pending() > 0; ++i) {
-        environment::system().clock->pause(std::chrono::milliseconds{50 + draw() % 450});
-        auto& victim = workers[draw() % workers.size()];
-        near_.kill(victim);
-        victim = start();
-    }
-    const auto at_most = 60s + std::chrono::milliseconds{300 * count};
-    EXPECT_TRUE(wait_until([&] { return pending() == 0; }, at_most))
-        << pending() << " joins are pending\n"
-        << near_.log();
-    ASSERT_TRUE(wait_until([&] { return near_.is_drained() && far_.is_drained(); }, 60s))
-        << near_.log();
-    near_.stop_all();
-
     auto continued = continuations();
     std::size_t wrong = 0;
     for (const auto& join : list_joins(near_.db(), {.limit = 100'000})) {
@@ -164,11 +172,90 @@ TEST_P(killed_remote_joins, all_end_with_exact_counts_and_one_continuation_each)
                                << (dead.empty() ? "" : dead[0].last_error);
 }
 
+// A connection of before may fail once.
+bool comes_true(const std::function<bool()>& condition, duration at_most)
+{
+    return wait_until(
+        [&] {
+            try {
+                return condition();
+            } catch (const error&) {
+                return false;
+            }
+        },
+        at_most);
+}
+
+class killed_remote_joins : public ::testing::TestWithParam<pair_of_engines> {
+protected:
+    scene near_{kind_named(GetParam().near)};
+    scene far_{kind_named(GetParam().far)};
+};
+
+// Proves: JOIN-024, JOIN-025, I10, I11, I20, F1
+TEST_P(killed_remote_joins, all_end_with_exact_counts_and_one_continuation_each)
+{
+    const auto count = remote_joins_wanted();
+    two_scenes both(near_, far_);
+    for (std::size_t i = 0; i < count; ++i)
+        both.open_one(i);
+    std::vector<std::string> workers{both.start_at(near_), both.start_at(near_)};
+    std::mt19937 draw(static_cast<unsigned>(environment::system().random->bits()));
+    const std::size_t kills = 6 + count / 50;
+    for (std::size_t i = 0; i < kills && both.pending() > 0; ++i) {
+        environment::system().clock->pause(std::chrono::milliseconds{50 + draw() % 450});
+        auto& victim = workers[draw() % workers.size()];
+        near_.kill(victim);
+        victim = both.start_at(near_);
+    }
+    const auto at_most = 60s + std::chrono::milliseconds{300 * count};
+    EXPECT_TRUE(wait_until([&] { return both.pending() == 0; }, at_most))
+        << both.pending() << " joins are pending\n"
+        << near_.log();
+    ASSERT_TRUE(wait_until([&] { return near_.is_drained() && far_.is_drained(); }, 60s))
+        << near_.log();
+    near_.stop_all();
+    both.expect_exact_ends(count);
+}
+
 INSTANTIATE_TEST_SUITE_P(stores, killed_remote_joins,
                          ::testing::Values(pair_of_engines{"sqlite_file", "postgres"},
                                            pair_of_engines{"postgres", "mariadb"},
                                            pair_of_engines{"mariadb", "sqlite_file"}),
                          [](const auto& each) { return each.param.near + "_" + each.param.far; });
+
+// Proves: JOIN-025, I10, I11, I20, F2
+TEST(remote_joins_of_servers, end_exactly_though_each_server_is_away_for_a_while)
+{
+    constexpr std::size_t each = 30;
+    own_server near_server("postgres");
+    own_server far_server("mariadb");
+    migrate(near_server.url());
+    migrate(far_server.url());
+    scene near(near_server.url(), near_server.table());
+    scene far(far_server.url(), far_server.table());
+    two_scenes both(near, far);
+    for (std::size_t i = 0; i < each; ++i)
+        both.open_one(i);
+    near_server.kill();
+    both.start_at(far);
+    EXPECT_TRUE(comes_true([&] { return both.ended_far() == each * members_there; }, 60s))
+        << far.log();
+    EXPECT_FALSE(far.is_drained()) << "reports wait for the server of the joins";
+    near_server.start();
+    EXPECT_TRUE(comes_true([&] { return both.pending() == 0; }, 120s)) << far.log();
+
+    for (std::size_t i = each; i < 2 * each; ++i)
+        both.open_one(i);
+    far_server.kill();
+    EXPECT_TRUE(comes_true([&] { return both.counted_near() == 2 * each; }, 120s)) << far.log();
+    far_server.start();
+    EXPECT_TRUE(comes_true([&] { return both.pending() == 0; }, 120s)) << far.log();
+    EXPECT_TRUE(comes_true([&] { return near.is_drained() && far.is_drained(); }, 60s))
+        << far.log();
+    far.stop_all();
+    both.expect_exact_ends(2 * each);
+}
 
 } // namespace
 } // namespace posthorn::torture

@@ -190,7 +190,7 @@ TEST_F(mariadb_parking, a_lent_transaction_parks_and_unparks_what_came_after_its
     enqueue(db, {.topic = "orders", .payload = ""});
     std::vector<settlement> all;
     for (const auto& each : box.claim(worker).receipts())
-        all.push_back({each, posthorn::park(park_reason::at_limit)});
+        all.push_back({each, posthorn::park(park_reason::no_handler)});
     EXPECT_EQ(box.settle(tx, worker, all).answers, std::vector(2, settled_as::parked));
     other.run("COMMIT");
     EXPECT_EQ(count_messages(db).parked, 2);

@@ -261,10 +261,12 @@ std::vector<probe> probes_of_parking()
          100},
         {sql::park::text, {{sql::park::list, "'[[930001,0],[930002,1],[930003,2]]'"}}, {"PRIMARY"}},
         {sql::parked_among::text,
-         {{sql::parked_among::list, "'[\"746F7069632035\",\"6F7264657273\"]'"}},
+         {{sql::parked_among::list, "'[\"746F7069632035\",\"6F7264657273\"]'"},
+          {sql::parked_among::after, "0"}},
          {"PRIMARY"}},
         {sql::lock_parked::text,
          {{sql::lock_parked::topic, topic},
+          {sql::lock_parked::after, "0"},
           {sql::lock_parked::before, "1000000"},
           {sql::lock_parked::limit, "100"}},
          {"PRIMARY"},
@@ -272,10 +274,13 @@ std::vector<probe> probes_of_parking()
         {sql::lock_parked_rows::text, {{sql::lock_parked_rows::list, parked}}, {"PRIMARY"}, 210},
         {sql::delete_parked::text, {{sql::delete_parked::list, parked}}, {"PRIMARY"}, 410},
         {sql::resume::text, {{sql::resume::topic, "_binary 'topic 1'"}}, {"PRIMARY"}},
-        {sql::seqs_of_parked::text,
-         {{sql::seqs_of_parked::after, "966000"}, {sql::seqs_of_parked::limit, "50"}},
+        {sql::seqs_put_aside::text,
+         {{sql::seqs_put_aside::after, "966000"},
+          {sql::seqs_put_aside::at_limit, "0"},
+          {sql::seqs_put_aside::ready_as, "0"},
+          {sql::seqs_put_aside::limit, "50"}},
          {"queue_place", "PRIMARY"},
-         110},
+         500}, // why one was put aside is two more look-ups
     };
 }
 

@@ -106,6 +106,7 @@ std::vector<probe> probes()
     const auto listing = [](const std::string& places) {
         return parameters{{sql::seqs_in_places::places, places + "::bigint[]"},
                           {sql::seqs_in_places::waits, "false"},
+                          {sql::seqs_in_places::ready_as, "0"},
                           {sql::seqs_in_places::after, "0"},
                           {sql::seqs_in_places::limit, "50"}};
     };
@@ -177,6 +178,7 @@ std::vector<probe> probes()
         {sql::ripen::text, {{sql::ripen::limit, "100"}}, {"message_later"}, 4'000},
         {sql::unpark::text,
          {{sql::unpark::topics, "ARRAY['aside 1', 'aside 2', 'unknown']"},
+          {sql::unpark::after, "0"},
           {sql::unpark::limit, "100"}},
          {"message_parked"},
          5'000},
@@ -185,8 +187,8 @@ std::vector<probe> probes()
          {"message_parked", "message_later", "message_expiry", "batch_lease"},
          300},
         // Listed by number: what is ready (each arrival may be a head), was put aside, is dead.
-        {sql::seqs_in_places::text, listing("'{1, 2, 3}'"), {"message_place"}, 1'000},
-        {sql::seqs_in_places::text, listing("'{7, 8, 9}'"), {"message_place"}, 300},
+        {sql::seqs_in_places::text, listing("'{1, 2, 3, 9}'"), {"message_place"}, 1'000},
+        {sql::seqs_in_places::text, listing("'{7, 8}'"), {"message_place"}, 300},
         {sql::seqs_in_places::text, listing("'{6}'"), {"message_place"}},
         {sql::late::text, {{sql::late::limit, "100"}}, {"message_expiry"}, 150},
         {sql::expire::text, {{sql::expire::seqs, seqs(990'001, 990'100)}}, {"message_pkey"}, 2'000},
