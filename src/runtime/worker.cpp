@@ -163,7 +163,8 @@ struct worker::state {
 
     run_report run_one(const stop_request& stop, const run_options& how)
     {
-        const auto with = std::make_shared<runtime::engine>(claim_from()(*only), table, options, who);
+        const auto with =
+            std::make_shared<runtime::engine>(claim_from()(*only), table, options, who);
         begin(with, nullptr);
         const end_of_run at_end{*this};
         return logged(how, [&] { return runtime::dispatcher(with).run(stop, how); });

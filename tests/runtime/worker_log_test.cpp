@@ -147,8 +147,9 @@ TEST_P(worker_logs, tell_of_the_death_of_a_message_that_no_handler_is_given)
     const auto position = look(bad).position;
     auto tx = db().begin();
     const std::string nested = R"({"a":)" + std::string(100, '[') + std::string(100, ']') + "}";
-    under_test().run_in(tx, "UPDATE " + under_test().table_of_messages() + " SET headers = " +
-                                sql_quoted(nested) + " WHERE seq = " + std::to_string(position));
+    under_test().run_in(tx, fmt::format("UPDATE {} SET headers = {} WHERE seq = {}",
+                                        under_test().table_of_messages(), sql_quoted(nested),
+                                        position));
     tx.commit();
     handle_all(db());
     EXPECT_EQ(state_of(bad), message_state::dead);

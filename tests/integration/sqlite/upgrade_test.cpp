@@ -62,10 +62,9 @@ TEST_F(sqlite_upgrade, everything_is_where_it_was_and_the_store_is_well)
     const auto report = sqlite::migrate(url());
     EXPECT_EQ(report.version_before, 1);
     EXPECT_EQ(report.version_after, 9);
-    EXPECT_THAT(report.applied,
-                ElementsAre("0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
-                            "0006_schedules", "0007_utf8", "0008_join_traces",
-                            "0009_remote_joins"));
+    EXPECT_THAT(report.applied, ElementsAre("0002_runtime", "0003_joins", "0004_inbox",
+                                            "0005_leases", "0006_schedules", "0007_utf8",
+                                            "0008_join_traces", "0009_remote_joins"));
     EXPECT_THAT(sqlite::migrate(url()).applied, IsEmpty());
     for (const auto& each : sqlite::diagnose(url()))
         EXPECT_NE(each.level, severity::problem) << each.check << ": " << each.detail;
