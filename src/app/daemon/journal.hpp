@@ -43,7 +43,6 @@ public:
     explicit journal(const configuration& first);
     journal(const journal&) = delete;
     journal& operator=(const journal&) = delete;
-    ~journal() = default;
 
     /// What another configuration says. Secrets of the ones before stay secret.
     void follow(const configuration& next);
@@ -65,25 +64,23 @@ public:
 
 private:
     using some_facts = std::initializer_list<fact>;
-    std::string what;
-};
-struct event {
-    timestamp at;
-    log_level level{};
-    std::string_view what;
-};
+    struct event {
+        timestamp at;
+        log_level level{};
+        std::string_view what;
+    };
 
-[[nodiscard]] std::string as_json(const event& which, some_facts facts) const;
-[[nodiscard]] std::string as_text(const event& which, some_facts facts) const;
-void put(const event& which, some_facts facts);
+    [[nodiscard]] std::string as_json(const event& which, some_facts facts) const;
+    [[nodiscard]] std::string as_text(const event& which, some_facts facts) const;
+    void put(const event& which, some_facts facts);
 
-const environment world_ = environment::system();
-const bool coloured_;
-mutable std::mutex mutex_;
-log_form form_ = log_form::text;
-log_level level_ = log_level::info;
-redaction secrets_;
-line_counts lines_{};
+    const environment world_ = environment::system();
+    const bool coloured_;
+    mutable std::mutex mutex_;
+    log_form form_ = log_form::text;
+    log_level level_ = log_level::info;
+    redaction secrets_;
+    line_counts lines_{};
 };
 
 } // namespace posthorn::daemon
