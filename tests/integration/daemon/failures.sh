@@ -90,7 +90,7 @@ dies once 1 no
 # attempted ID: it has failed once, and waits.
 attempted() {
     expect 0 message "$url" "$1" --json
-    [[ $(json_value state) == ready && $(json_value errors) -ge 1 ]]
+    [[ $(json_value state) == retrying && $(json_value errors) -ge 1 ]]
 }
 enqueue --topic days.many --payload x
 days=$id

@@ -14,7 +14,7 @@ url = "$url"
 on = "t"
 command = ["true"]
 END
-enqueue --topic t --payload x --count 300
+enqueue --topic t --payload x --count 100
 ulimit -Sn 20
 start
 ulimit -Sn "$(ulimit -Hn)"
@@ -27,7 +27,7 @@ for _ in {1..5}; do
     wait "${helpers[@]}" || true
     helpers=()
 done
-until_true count_is 'done' 300
+until_true count_is 'done' 100
 stop
 (($(log_count 'no room for another process') <= 1)) || fail "the shortage is told once"
 (($(log_count 'can accept nobody') <= 2)) || fail "and so is that of the port"

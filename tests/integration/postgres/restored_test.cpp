@@ -127,7 +127,7 @@ TEST_F(postgres_restored, rows_put_back_into_the_same_tables_are_worked_off_agai
     running_worker busy(db);
     wait_until([&] { return done() == many; });
     admin_->begin();
-    admin_->execute(for_tables("TRUNCATE " + schema_ + ".%1$I"));
+    admin_->execute(for_tables("TRUNCATE " + schema_ + ".%1$I CASCADE"));
     restore();
     admin_->commit();
     wait_until([&] { return done() == many; });
