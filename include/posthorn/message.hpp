@@ -22,7 +22,7 @@ struct limits {
     std::size_t headers_bytes_max = std::size_t{64} << 10U;
     std::size_t batch_max = 10'000; ///< of one claim; one bulk enqueue may be larger
 
-    static constexpr std::size_t topic_bytes_max = 255;
+    static constexpr std::size_t topic_bytes_max = 500;
     static constexpr std::size_t key_bytes_max = 255; ///< ordering, dedup and correlation keys
     static constexpr std::size_t error_bytes_max = 2'000;
     static constexpr duration span_max = std::chrono::hours{24 * 36'525}; ///< of leases and waits

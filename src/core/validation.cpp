@@ -206,7 +206,7 @@ void check_message(const message& what, const enqueue_options& how, const header
                    const limits& bounds, enqueued_by whom)
 {
     if (what.topic.empty())
-        refuse("the topic is empty; it needs 1 to 255 bytes");
+        refuse(fmt::format("the topic is empty; it needs 1 to {} bytes", limits::topic_bytes_max));
     if (whom == enqueued_by::inbox)
         check_topic(what.topic);
     else

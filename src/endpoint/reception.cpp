@@ -198,7 +198,7 @@ response reception::store_it(const inbox_path& at, fed_message what)
         if (is_about_the_message(why)) {
             note(at, {.refused = 1});
             return refusal_of(422, "the message cannot be stored",
-                              "an id has up to 255 bytes, a topic up to 249, all of it in UTF-8");
+                              "an id has up to 255 bytes, a topic up to 494, all of it in UTF-8");
         }
     } catch (const std::exception& why) {
         warn(fmt::format("a message from {} cannot be stored: {}", at.source, why.what()));

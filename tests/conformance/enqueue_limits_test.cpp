@@ -92,14 +92,14 @@ protected:
 };
 
 // Proves: OUT-02
-TEST_P(enqueue_limits, a_topic_has_1_to_255_bytes)
+TEST_P(enqueue_limits, a_topic_has_1_to_500_bytes)
 {
     expect_taken({.topic = "x", .payload = ""});
-    expect_taken({.topic = letters(255), .payload = ""});
-    expect_taken({.topic = umlauts(255), .payload = ""});
+    expect_taken({.topic = letters(500), .payload = ""});
+    expect_taken({.topic = umlauts(500), .payload = ""});
     expect_refused({.topic = "", .payload = ""}, {}, "topic");
-    expect_refused({.topic = letters(256), .payload = ""}, {}, "topic");
-    expect_refused({.topic = umlauts(256), .payload = ""}, {}, "topic");
+    expect_refused({.topic = letters(501), .payload = ""}, {}, "topic");
+    expect_refused({.topic = umlauts(501), .payload = ""}, {}, "topic");
 }
 
 // Proves: OUT-02

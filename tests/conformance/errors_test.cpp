@@ -82,7 +82,7 @@ TEST_P(errors, no_refusal_shows_the_payload_or_the_value_of_a_header)
     const std::vector<outgoing> refused{
         {{"", secret}},
         {{"orders", big}},
-        {{std::string(256, 'x'), secret}},
+        {{std::string(501, 'x'), secret}},
         {{"orders\xff", secret}},
         {{"orders", secret}, {.id = id}},
         {{"orders", secret}, {.id = message_id{}}},

@@ -30,6 +30,7 @@ inline constexpr std::array skips{
     skip{"sqlite_memory", "pauses.other_handles_see_them", nobody_else},
     skip{"sqlite_memory", "outlooks_beside_writers.*", one_connection},
     skip{"sqlite_memory", "sql_contract.*", nobody_else},
+    skip{"sqlite_memory", "sql_topics.*", nobody_else},
     skip{"sqlite_memory", "processes.*", nobody_else},
     skip{"sqlite_memory", "key_stress.*", nobody_else},
     skip{"sqlite_memory", "isolation.*", one_connection},

@@ -64,17 +64,6 @@ TEST_P(sql_contract, a_topic_and_a_payload_are_a_message)
     EXPECT_EQ(total(), 1U);
 }
 
-// Proves: OUT-20, INB-01
-TEST_P(sql_contract, a_message_that_claims_to_come_from_outside_is_dead_and_no_handler_meets_it)
-{
-    const auto forged = send({{"topic", "inbox:payments.paid"}});
-    const auto good = send();
-    catch_up();
-    EXPECT_THAT(claimed_ids(), ElementsAre(good));
-    EXPECT_EQ(state_of(forged), message_state::dead);
-    EXPECT_THAT(look(forged).last_error, HasSubstr("the inbox has not stored it"));
-}
-
 // Proves: OUT-20, I1
 TEST_P(sql_contract, a_message_commits_with_the_application)
 {
@@ -234,21 +223,6 @@ TEST_P(sql_contract, an_id_is_an_id_and_not_nil)
          {"", "7", "sixteen letters!", "018bcfe5-687b-7fff-bfff-0000000001",
           "018bcfe5-687b-7fff-bfff-000000000001ff", "018bcfe5-687b-7fff-bfff-00000000000g"})
         expect_wrong_type_with("id", bad);
-}
-
-// Proves: OUT-02, OUT-20
-TEST_P(sql_contract, a_topic_has_1_to_255_bytes_of_text)
-{
-    for (const sql_value& missing : {sql_value(nullptr), sql_value("")})
-        expect_refused({{"topic", missing}, {"payload", "payload"}}, "topic");
-    expect_refused({{"topic", letters(256)}}, "topic");
-    std::string umlauts;
-    for (int i = 0; i < 128; ++i)
-        umlauts += "ä";
-    expect_refused({{"topic", umlauts}}, "topic"); // 128 characters, 256 bytes
-    expect_wrong_type({{"topic", std::string("a\0b", 3)}}, "topic");
-    EXPECT_EQ(look(send({{"topic", letters(255)}})).topic, std::string(255, 'x'));
-    EXPECT_EQ(look(send({{"topic", "Ünïcode/注文"}})).topic, "Ünïcode/注文");
 }
 
 // Proves: OUT-02, OUT-20, F20

@@ -125,7 +125,7 @@ TEST_F(endpoint_test, where_it_is_allowed_strangers_need_no_signature)
               422);
     EXPECT_EQ(post("/hooks/open", {{"webhook-id", std::string(256, 'x')}}, "x").status, 422);
     EXPECT_EQ(
-        post("/hooks/open", {{"webhook-id", "3"}, {"ce-type", std::string(300, 't')}}, "x").status,
+        post("/hooks/open", {{"webhook-id", "3"}, {"ce-type", std::string(495, 't')}}, "x").status,
         422);
     std::vector<std::string> topics;
     for (const auto& each : list_messages(store))

@@ -368,14 +368,14 @@ TEST_P(inbox, names_out_of_bounds_are_refused_before_anything_is_written)
     EXPECT_EQ(refused({"shop", std::string(256, 'i')}, fine, {}), error_code::invalid_argument);
     EXPECT_EQ(refused({"shop", "\xff"}, fine, {}), error_code::invalid_argument);
     EXPECT_EQ(refused(order, {"", ""}, {}), error_code::invalid_argument);
-    EXPECT_EQ(refused(order, {std::string(250, 't'), ""}, {}), error_code::invalid_argument);
+    EXPECT_EQ(refused(order, {std::string(495, 't'), ""}, {}), error_code::invalid_argument);
     EXPECT_EQ(refused(order, fine, {.content_hash = std::string(256, 'h')}),
               error_code::invalid_argument);
     EXPECT_EQ(refused(order, fine, {.delivery = {.dedup_key = "k"}}), error_code::invalid_argument);
     EXPECT_EQ(total(), 0U);
     EXPECT_THAT(list_inbound(db()), IsEmpty());
     EXPECT_EQ(enqueue_inbound(db(), {std::string(255, 's'), std::string(255, 'i')},
-                              {std::string(249, 't'), ""}, {.content_hash = std::string(255, 'h')})
+                              {std::string(494, 't'), ""}, {.content_hash = std::string(255, 'h')})
                   .answer,
               inbox_answer::added);
 }

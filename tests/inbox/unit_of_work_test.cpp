@@ -48,6 +48,39 @@ protected:
 
 } // namespace
 
+// The queries are those of docs/sql-contract.md.
+// Proves: UOW-02
+TEST_P(units_of_work, sql_reads_when_an_event_occurred)
+{
+    using namespace std::chrono;
+    clock().set(sys_days{year{2027} / 3 / 1} + 12h + 5ms);
+    auto one = make();
+    store_unit_of_work work(db());
+    work.track(one.events);
+    one.verify("a");
+    clock().advance(1h);
+    work.save_changes();
+
+    const auto& engine = GetParam().name;
+    const std::string time =
+        engine == "postgres" ? "to_char((timestamptz 'epoch' + (nullif(headers, '')::jsonb ->> "
+                               "'posthorn-occurred-at')::bigint * interval '1 microsecond') AT "
+                               "TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS')"
+        : engine == "mariadb"
+            ? "LEFT(TIMESTAMP '1970-01-01 00:00:00' + INTERVAL JSON_VALUE(CONVERT(headers USING "
+              "utf8mb4), '$.\"posthorn-occurred-at\"') MICROSECOND, 23)"
+            : "strftime('%Y-%m-%d %H:%M:%f', json_extract(headers, "
+              "'$.\"posthorn-occurred-at\"') / 1e6, 'unixepoch')";
+    const auto read = [&](const std::string& what) {
+        auto tx = db().begin();
+        return under_test().run_in(tx,
+                                   "SELECT " + what + " FROM " + under_test().table_of_messages());
+    };
+    EXPECT_EQ(read(time), "2027-03-01 12:00:00.005");
+    enqueue(db(), message{"row", ""});
+    EXPECT_EQ(read("count(" + time + ")"), "1") << "NULL for all others";
+}
+
 // Proves: UOW-01, UOW-02, I1
 TEST_P(units_of_work, rows_and_events_are_saved_together)
 {

@@ -479,7 +479,7 @@ TEST_P(joins, what_cannot_be_a_join_is_refused)
     EXPECT_TRUE(refused({.expected = 1, .grouping_key = std::string(256, 'k')}));
     EXPECT_TRUE(refused({.expected = 1, .metadata = std::string((64 << 10) + 1, 'm')}));
     EXPECT_TRUE(refused({.expected = 1, .on_complete = message{"", ""}}));
-    EXPECT_TRUE(refused({.expected = 1, .on_fail = message{std::string(256, 't'), ""}}));
+    EXPECT_TRUE(refused({.expected = 1, .on_fail = message{std::string(501, 't'), ""}}));
     EXPECT_THAT(list_joins(db()), IsEmpty());
     const join_id id{uuid::version_7(now(), *world().random)};
     EXPECT_EQ(open_join(db(), {.expected = 1,

@@ -39,13 +39,13 @@ std::string bytes(std::size_t count)
 }
 
 // Proves: OUT-02
-TEST(validation, a_topic_has_1_to_255_bytes)
+TEST(validation, a_topic_has_1_to_500_bytes)
 {
-    EXPECT_THAT(verdict({"", ""}), AllOf(HasSubstr("topic"), HasSubstr("1 to 255")));
+    EXPECT_THAT(verdict({"", ""}), AllOf(HasSubstr("topic"), HasSubstr("1 to 500")));
     EXPECT_EQ(verdict({"x", ""}), "allowed");
-    EXPECT_EQ(verdict({bytes(255), ""}), "allowed");
-    EXPECT_THAT(verdict({bytes(256), ""}),
-                AllOf(HasSubstr("topic"), HasSubstr("256"), HasSubstr("255")));
+    EXPECT_EQ(verdict({bytes(500), ""}), "allowed");
+    EXPECT_THAT(verdict({bytes(501), ""}),
+                AllOf(HasSubstr("topic"), HasSubstr("501"), HasSubstr("500")));
 }
 
 // Proves: OUT-02, F20

@@ -36,7 +36,7 @@ SELECT (SELECT COUNT(*) FROM {p}key_head h
 
 -- name: parked_astray
 SELECT (SELECT COUNT(*) FROM {p}queue q STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
-         WHERE q.place = 9 AND NOT EXISTS (SELECT 1 FROM {p}parked p WHERE p.topic = m.topic AND p.seq = q.seq))
+         WHERE q.place = 9 AND NOT EXISTS (SELECT 1 FROM {p}parked p WHERE p.topic = {{topic}} AND p.seq = q.seq))
      + (SELECT COUNT(*) FROM {p}parked p
          WHERE NOT EXISTS (SELECT 1 FROM {p}queue q WHERE q.seq = p.seq AND q.place = 9))
 

@@ -6,6 +6,10 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 -- fragment: list
 JSON_TABLE(:list, '$[*]' COLUMNS (seq BIGINT PATH '$')) l
 
+-- fragment: topic
+-- The topic of the message m: the second part is NULL unless it is longer than 255 bytes.
+CONCAT(m.topic, COALESCE(m.topic_rest, ''))
+
 -- name: database_time
 -- UTC_TIMESTAMP is the start of this statement, whatever the session's time zone; SYSDATE would be an hour off
 -- while clocks are set back.
@@ -13,8 +17,9 @@ SELECT {{clock}}
 
 -- name: insert_message
 -- Executed for many rows at once; each gives its number.
-INSERT INTO {p}message (id_start, created_at, topic, ordering_key, correlation_id, causation_id, headers, payload)
-VALUES (:id_start, COALESCE(:now, {{clock}}), :topic, :ordering_key, :correlation_id, :causation_id, :headers, :payload)
+INSERT INTO {p}message (id_start, created_at, topic, topic_rest, ordering_key, correlation_id, causation_id, headers, payload)
+VALUES (:id_start, COALESCE(:now, {{clock}}), :topic, :topic_rest, :ordering_key, :correlation_id, :causation_id, :headers,
+        :payload)
 RETURNING seq
 
 -- name: add_ready

@@ -2,7 +2,7 @@
 
 -- name: park
 INSERT INTO {p}parked (topic, seq, reason)
-SELECT m.topic, l.seq, l.reason
+SELECT {{topic}}, l.seq, l.reason
   FROM JSON_TABLE(:list, '$[*]' COLUMNS (seq BIGINT PATH '$[0]', reason TINYINT PATH '$[1]')) l
        STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq
     ON DUPLICATE KEY UPDATE reason = VALUES(reason)
@@ -12,7 +12,7 @@ SELECT m.topic, l.seq, l.reason
 -- hexadecimal digits.
 SELECT l.number, (SELECT p.seq FROM {p}parked p FORCE INDEX (PRIMARY)
                    WHERE p.topic = UNHEX(l.topic) AND p.seq > :after ORDER BY p.seq LIMIT 1)
-  FROM JSON_TABLE(:list, '$[*]' COLUMNS (number FOR ORDINALITY, topic VARCHAR(510) PATH '$')) l
+  FROM JSON_TABLE(:list, '$[*]' COLUMNS (number FOR ORDINALITY, topic VARCHAR(1000) PATH '$')) l
 
 -- name: lock_parked
 SELECT seq FROM {p}parked FORCE INDEX (PRIMARY)
@@ -26,7 +26,7 @@ SELECT q.seq FROM {{list}} STRAIGHT_JOIN {p}queue q FORCE INDEX (PRIMARY) ON q.s
 
 -- name: delete_parked
 DELETE p FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq
-         STRAIGHT_JOIN {p}parked p FORCE INDEX (PRIMARY) ON p.topic = m.topic AND p.seq = l.seq
+         STRAIGHT_JOIN {p}parked p FORCE INDEX (PRIMARY) ON p.topic = {{topic}} AND p.seq = l.seq
 
 -- name: pause
 INSERT IGNORE INTO {p}paused (topic, since) VALUES (:topic, COALESCE(:now, {{clock}}))
@@ -66,7 +66,7 @@ SELECT 0 AS kind, '' AS topic, CAST(COALESCE(:now, {{clock}}) AS SIGNED) AS numb
 -- in DEFAULT or SET would wait for whoever takes a parked message away.
 BEGIN NOT ATOMIC
     DECLARE found LONGTEXT CHARACTER SET ascii DEFAULT '[';
-    DECLARE last VARBINARY(255);
+    DECLARE last VARBINARY(500);
     SELECT MIN(topic) INTO last FROM {p}parked;
     WHILE last IS NOT NULL DO
         SET found = CONCAT(found, IF(found = '[', '"', ',"'), HEX(last), '"');
@@ -74,5 +74,5 @@ BEGIN NOT ATOMIC
     END WHILE;
     SELECT UNHEX(l.topic), (SELECT p.reason FROM {p}parked p FORCE INDEX (PRIMARY)
                              WHERE p.topic = UNHEX(l.topic) ORDER BY p.seq LIMIT 1)
-      FROM JSON_TABLE(CONCAT(found, ']'), '$[*]' COLUMNS (topic VARCHAR(510) PATH '$')) l;
+      FROM JSON_TABLE(CONCAT(found, ']'), '$[*]' COLUMNS (topic VARCHAR(1000) PATH '$')) l;
 END

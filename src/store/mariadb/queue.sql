@@ -57,7 +57,7 @@ SELECT seq FROM {p}ready FORCE INDEX (PRIMARY) WHERE seq > :after ORDER BY seq L
 SELECT seq FROM {p}ready FORCE INDEX (PRIMARY) WHERE seq <= :until ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: messages_of
-SELECT m.seq, m.id, m.created_at, m.topic, m.payload, m.correlation_id, m.causation_id, m.headers
+SELECT m.seq, m.id, m.created_at, {{topic}}, m.payload, m.correlation_id, m.causation_id, m.headers
   FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq
 
 -- name: take_ready
@@ -103,7 +103,7 @@ UPDATE {p}batch SET lease_until = :lease_until WHERE fence = :fence
 
 -- name: topics_of
 -- Locking reads here and below: at REPEATABLE READ others might not see what was claimed a moment ago.
-SELECT m.seq, m.topic, m.id FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq LOCK IN SHARE MODE
+SELECT m.seq, {{topic}}, m.id FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq LOCK IN SHARE MODE
 
 -- name: creation_of
 SELECT m.seq, m.created_at FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq

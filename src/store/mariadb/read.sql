@@ -2,8 +2,8 @@
 
 -- fragment: filter
 m.seq > :after AND m.seq < COALESCE(:before, 9223372036854775807)
-   AND (:topic IS NULL OR m.topic = :topic)
-   AND (:topic_start IS NULL OR LEFT(m.topic, OCTET_LENGTH(:topic_start)) = :topic_start)
+   AND (:topic IS NULL OR {{topic}} = :topic)
+   AND (:topic_start IS NULL OR LEFT({{topic}}, OCTET_LENGTH(:topic_start)) = :topic_start)
    AND (:ordering_key IS NULL OR m.ordering_key = :ordering_key)
    AND (:correlation_id IS NULL OR m.correlation_id = :correlation_id)
    AND (:created_before IS NULL OR m.created_at < :created_before)
@@ -19,9 +19,9 @@ IF(q.place = 0, IF({{waits}}, 2, 1), q.place)
 
 -- fragment: at_limit
 -- Whether a message that was put aside waits for the limit of a handler.
-(COALESCE((SELECT a.reason FROM {p}message n FORCE INDEX (PRIMARY)
-             STRAIGHT_JOIN {p}parked a FORCE INDEX (PRIMARY) ON a.topic = n.topic AND a.seq = n.seq
-            WHERE n.seq = q.seq), 0) = 2)
+(COALESCE((SELECT a.reason FROM {p}message m FORCE INDEX (PRIMARY)
+             STRAIGHT_JOIN {p}parked a FORCE INDEX (PRIMARY) ON a.topic = {{topic}} AND a.seq = m.seq
+            WHERE m.seq = q.seq), 0) = 2)
 
 -- fragment: ready_as
 -- 0 is all of them; else 1 due, 2 due later, 3 due later because it has failed.
@@ -69,7 +69,7 @@ SELECT r.seq FROM {p}ready r FORCE INDEX (PRIMARY) STRAIGHT_JOIN {p}message m FO
  ORDER BY r.seq LIMIT :limit
 
 -- name: message_rows
-SELECT m.seq, m.id, m.created_at, m.topic, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
+SELECT m.seq, m.id, m.created_at, {{topic}}, m.ordering_key, m.correlation_id, m.causation_id, m.headers,
        OCTET_LENGTH(m.payload), IF(:with_payload = 1, m.payload, NULL),
        {{effective_place}}, q.urgency, q.due_at, q.expires_at, q.fence, q.attempts, q.errors, q.redrives,
        q.started_at, q.failed_at, q.finished_at, q.worker, q.last_error,
@@ -78,7 +78,7 @@ SELECT m.seq, m.id, m.created_at, m.topic, m.ordering_key, m.correlation_id, m.c
        r.seq, p.reason, q.due_at > COALESCE(:now, {{clock}})
   FROM {{list}} STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = l.seq LEFT JOIN {p}queue q ON q.seq = m.seq
        LEFT JOIN {p}finished f ON f.seq = m.seq LEFT JOIN {p}ready r ON r.seq = m.seq
-       LEFT JOIN {p}parked p ON p.topic = m.topic AND p.seq = m.seq
+       LEFT JOIN {p}parked p ON p.topic = {{topic}} AND p.seq = m.seq
 
 -- name: count_queue
 -- What waits for the limit of a handler counts as ready.
@@ -111,7 +111,7 @@ SELECT CAST(COALESCE(MAX(auto_increment), 1) AS SIGNED) - 1 FROM information_sch
 SELECT m.created_at FROM {p}ready r STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = r.seq ORDER BY r.seq LIMIT 1
 
 -- name: blocked_keys
-SELECT q.ordering_key, m.id, m.topic, q.last_error, q.finished_at,
+SELECT q.ordering_key, m.id, {{topic}}, q.last_error, q.finished_at,
        (SELECT COUNT(*) FROM {p}queue w WHERE w.ordering_key = q.ordering_key AND w.place IN (0, 2))
   FROM {p}queue q FORCE INDEX ({p}queue_place) STRAIGHT_JOIN {p}message m FORCE INDEX (PRIMARY) ON m.seq = q.seq
  WHERE q.place = 4 ORDER BY q.finished_at, q.seq LIMIT :limit

@@ -60,12 +60,18 @@ std::size_t bytes_of(const contract::new_message& what)
 
 using statement = sql::insert_message;
 
+// A longer topic is written in two parts: the first column cannot be widened quickly.
+constexpr std::size_t topic_part_bytes = 255;
+
 void bind_message(query& row, const contract::new_message& what, std::string_view id_start,
                   std::optional<timestamp> now)
 {
+    const std::string_view topic = what.topic;
+    const auto first_part = std::min(topic.size(), topic_part_bytes);
     row.bind_bytes(statement::id_start, id_start)
         .bind(statement::now, now)
-        .bind_bytes(statement::topic, what.topic)
+        .bind_bytes(statement::topic, topic.substr(0, first_part))
+        .bind_bytes_or_null(statement::topic_rest, topic.substr(first_part))
         .bind_bytes_or_null(statement::ordering_key, what.ordering_key)
         .bind_bytes_or_null(statement::correlation_id, what.correlation_id)
         .bind_bytes_or_null(statement::causation_id, what.causation_id)

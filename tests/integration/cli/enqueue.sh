@@ -81,7 +81,7 @@ refused '--count and --id' --topic t --payload x --count 2 --id "$unknown_id"
 refused '--count' --topic t --payload x --count 0
 refused "'me' is not a message id" --topic t --payload x --id me
 refused 'the topic is empty' --topic '' --payload x
-refused 'the topic is 256 bytes long; at most 255' --topic "$(printf '%256s' x)" --payload x
+refused 'the topic is 501 bytes long; at most 500' --topic "$(printf '%501s' x)" --payload x
 refused 'the ordering key is 256 bytes long' --topic t --payload x --key "$(printf '%256s' x)"
 refused 'is not valid UTF-8' --topic $'\xff' --payload x
 refused 'priority 101' --topic t --payload x --priority 101

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int latest = 11; ///< the newest version of the tables
+constexpr int latest = 12; ///< the newest version of the tables
 
 TEST(mariadb_migration, repeating_it_changes_nothing)
 {

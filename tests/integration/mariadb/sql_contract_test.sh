@@ -122,7 +122,8 @@ is $'one\t1\ntwo\t1' \
 long="repeat('x', 256)"
 refused topic "''" NULL NULL
 refused topic NULL NULL NULL
-refused topic "$long" NULL NULL
+refused 'topic must be' "repeat('x', 501)" NULL NULL
+refused 'topic must not begin with inbox:' "'inbox:payments.paid'" NULL NULL
 refused NUL "concat('a', char(0), 'b')" NULL NULL
 refused payload "'t'" "repeat('x', 1048577)" NULL
 for argument in ordering_key dedup_key correlation_id causation_id; do

@@ -45,12 +45,12 @@ TEST_F(version_1_store, goes_on_after_its_migration)
 {
     const auto report = mariadb::migrate(database.url());
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 11);
+    EXPECT_EQ(report.version_after, 12);
     EXPECT_EQ(report.applied,
-              (std::vector<std::string>{"0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
-                                        "0006_schedules", "0007_enqueue_without_gaps",
-                                        "0008_stale_heads", "0009_enqueue_unshadowed",
-                                        "0010_join_traces", "0011_remote_joins"}));
+              (std::vector<std::string>{
+                  "0002_runtime", "0003_joins", "0004_inbox", "0005_leases", "0006_schedules",
+                  "0007_enqueue_without_gaps", "0008_stale_heads", "0009_enqueue_unshadowed",
+                  "0010_join_traces", "0011_remote_joins", "0012_long_topics"}));
 
     auto db = mariadb::open(database.url());
     outbox box(db);
@@ -70,6 +70,26 @@ TEST_F(version_1_store, goes_on_after_its_migration)
     EXPECT_EQ(box.claim(worker).size(), 1U);
     for (const auto& each : mariadb::diagnose(database.url()))
         EXPECT_NE(each.level, severity::problem) << each.check << ": " << each.detail;
+}
+
+// Proves: OPS-02, OUT-02, OUT-20
+TEST_F(version_1_store, takes_long_topics_then_and_has_not_rewritten_its_messages)
+{
+    const auto table = [&] {
+        return root.run("SELECT table_id FROM information_schema.innodb_sys_tables "
+                        "WHERE name = CONCAT(DATABASE(), '/posthorn_message')");
+    };
+    const auto before = table();
+    ASSERT_NE(before, "");
+    mariadb::migrate(database.url());
+    EXPECT_EQ(table(), before) << "a table that is written anew has another number";
+
+    auto db = mariadb::open(database.url());
+    const std::string longest(500, 'x');
+    root.run("CALL posthorn_enqueue('" + longest + "', '', '{\"dedup_key\":\"d\"}', @id)");
+    EXPECT_TRUE(enqueue(db, {longest, ""}, {.dedup_key = "d"}).duplicate);
+    EXPECT_EQ(list_messages(db, {.topic = longest}).size(), 1U);
+    EXPECT_EQ(list_messages(db, {.topic = "orders"}).size(), 5U);
 }
 
 TEST_F(version_1_store, lets_those_enqueue_who_could_before_its_migration)
@@ -95,7 +115,7 @@ TEST_F(version_1_store, a_migration_that_broke_off_is_finished_by_the_next)
     root.run("DROP TABLE posthorn_paused");
     EXPECT_EQ(error_of([&] { (void)mariadb::open(database.url()); }).code(),
               error_code::schema_outdated);
-    EXPECT_EQ(mariadb::migrate(database.url()).version_after, 11);
+    EXPECT_EQ(mariadb::migrate(database.url()).version_after, 12);
     auto db = mariadb::open(database.url());
     EXPECT_TRUE(pause(db));
 }

@@ -57,7 +57,10 @@ TEST_F(postgres_offers, a_message_that_only_claims_to_come_from_outside_reaches_
     std::stop_source over;
     std::jthread running([&] { sleepy.run(over.get_token()); });
     wait_until([&] { return offers() > 0; });
-    admin_->execute(sql("'inbox:payments.paid'"));
+    admin_->begin();
+    admin_->execute(sql("'forged'"));
+    admin_->execute("UPDATE " + schema_ + ".message SET topic = 'inbox:payments.paid'");
+    admin_->commit();
     wait_until([&] { return count_messages(store_).dead == 1; });
     EXPECT_EQ(handled, 0);
     over.request_stop();

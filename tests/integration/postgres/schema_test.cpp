@@ -81,12 +81,13 @@ TEST_F(postgres_schema_versions, a_store_of_the_first_version_keeps_what_it_hold
     EXPECT_THROW(open(old_url_), error) << "until it is brought up to date";
     const auto report = migrate(old_url_);
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 14);
+    EXPECT_EQ(report.version_after, 15);
     EXPECT_THAT(report.applied,
                 ElementsAre("0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
                             "0006_schedules", "0007_offers", "0008_places",
                             "0009_guarded_hand_over", "0010_free_workers", "0011_trusted_names",
-                            "0012_at_the_commit", "0013_join_traces", "0014_remote_joins"));
+                            "0012_at_the_commit", "0013_join_traces", "0014_remote_joins",
+                            "0015_long_topics"));
     EXPECT_THAT(migrate(old_url_).applied, IsEmpty());
 
     auto store = open(old_url_);
@@ -125,6 +126,20 @@ TEST_F(postgres_schema_versions, messages_of_the_first_version_are_parked_and_co
 
     EXPECT_TRUE(pause(store, "orders.*"));
     EXPECT_EQ(list_pauses(store).size(), 1U);
+}
+
+// Proves: OPS-02, OUT-02, OUT-20
+TEST_F(postgres_schema_versions, a_store_of_the_first_version_takes_long_topics_then)
+{
+    run("SELECT {p}enqueue('inbox:forged')");
+    EXPECT_THROW(run("SELECT {p}enqueue(repeat('x', 256))"), error);
+    migrate(old_url_);
+    run("SELECT {p}enqueue(repeat('x', 500), 'text'), {p}enqueue(repeat('y', 500), '{}'::jsonb)");
+    EXPECT_THROW(run("SELECT {p}enqueue(repeat('x', 501))"), error);
+    EXPECT_THROW(run("SELECT {p}enqueue('inbox:forged')"), error);
+    auto store = open(old_url_);
+    EXPECT_EQ(list_messages(store, {.topic = std::string(500, 'x')}).size(), 1U);
+    EXPECT_EQ(list_messages(store, {.topic = "inbox:forged"}).size(), 1U) << "of before";
 }
 
 // Proves: OPS-02, OUT-20

@@ -136,7 +136,10 @@ is '500|1|500' "SELECT count(*), min(convert_from(payload, 'UTF8')::integer),
 long="repeat('x', 256)"
 refused topic "''"
 refused topic NULL
-refused topic "$long"
+refused 'topic must be' "repeat('x', 501)"
+for payload in "'x'" "'x'::bytea" "'{}'::json" "'{}'::jsonb"; do
+    refused 'topic must not begin with inbox:' "'inbox:payments.paid', payload => $payload"
+done
 refused payload "'t', payload => repeat('x', 1048577)"
 for argument in ordering_key dedup_key correlation_id causation_id; do
     refused "$argument" "'t', $argument => $long"

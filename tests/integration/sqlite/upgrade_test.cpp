@@ -61,10 +61,11 @@ TEST_F(sqlite_upgrade, everything_is_where_it_was_and_the_store_is_well)
 {
     const auto report = sqlite::migrate(url());
     EXPECT_EQ(report.version_before, 1);
-    EXPECT_EQ(report.version_after, 9);
-    EXPECT_THAT(report.applied, ElementsAre("0002_runtime", "0003_joins", "0004_inbox",
-                                            "0005_leases", "0006_schedules", "0007_utf8",
-                                            "0008_join_traces", "0009_remote_joins"));
+    EXPECT_EQ(report.version_after, 10);
+    EXPECT_THAT(report.applied,
+                ElementsAre("0002_runtime", "0003_joins", "0004_inbox", "0005_leases",
+                            "0006_schedules", "0007_utf8", "0008_join_traces", "0009_remote_joins",
+                            "0010_long_topics"));
     EXPECT_THAT(sqlite::migrate(url()).applied, IsEmpty());
     for (const auto& each : sqlite::diagnose(url()))
         EXPECT_NE(each.level, severity::problem) << each.check << ": " << each.detail;
@@ -85,6 +86,24 @@ TEST_F(sqlite_upgrade, everything_is_where_it_was_and_the_store_is_well)
                         {"retrying", message_state::ready}}));
     EXPECT_EQ(count_messages(db).parked, 0);
     EXPECT_THAT(list_pauses(db), IsEmpty());
+}
+
+// Proves: OPS-02, OUT-02, OUT-20
+TEST_F(sqlite_upgrade, the_view_takes_long_topics_then)
+{
+    sqlite::migrate(url());
+    sqlite::connection app(path(), sqlite::connection::access::existing,
+                           {.prefix = "posthorn_", .environment = environment::system()});
+    const auto send = [&](const std::string& topic) {
+        app.execute("INSERT INTO posthorn_enqueue (topic) VALUES ('" + topic + "')", "send");
+    };
+    send(std::string(500, 'x'));
+    EXPECT_THROW(send(std::string(501, 'x')), error);
+    EXPECT_THROW(send("inbox:forged"), error);
+    EXPECT_THROW(send("\xff"), error) << "text must still be UTF-8";
+    auto db = sqlite::open(url());
+    EXPECT_THAT(list_messages(db, {.topic = std::string(500, 'x')}), SizeIs(1));
+    EXPECT_EQ(count_messages(db).ready, 4) << "one more than before";
 }
 
 // Proves: OPS-02, OUT-15
