@@ -26,13 +26,7 @@ void dispatcher::hand_to_threads(const std::vector<running_ptr>& members)
     std::vector<std::function<void()>> tasks;
     tasks.reserve(members.size());
     for (const auto& each : members)
-        tasks.emplace_back([with = with_, which = each] {
-            try {
-                invoke(with, which);
-            } catch (...) {
-                with->settling.fail(std::current_exception());
-            }
-        });
+        tasks.emplace_back([with = with_, which = each] { invoke(with, which); });
     try {
         with_->threads.submit(std::move(tasks));
     } catch (const std::system_error& why) {

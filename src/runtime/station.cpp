@@ -105,6 +105,7 @@ station::answer station::visit(const errand& what) noexcept
     if (const auto with = current()) {
         result.chores = with->held.until_chores();
         result.for_others = with->for_others.exchange(false);
+        result.fatal = with->settling.failure();
         if (with->held.is_empty() && !(result.more && what.keep_open))
             let_go();
     }
@@ -165,6 +166,12 @@ bool station::suspect_runs() const
 {
     const auto with = current();
     return with && with->held.suspect_runs();
+}
+
+std::exception_ptr station::failure() const
+{
+    const auto with = current();
+    return with ? with->settling.failure() : nullptr;
 }
 
 run_report station::so_far() const
