@@ -186,6 +186,7 @@ void held_messages::ended(const running_ptr& which, outcome said)
 {
     const lock guard(mutex_);
     leave_place(*which);
+    which->held_until.reset(); // its outcome may take long to settle, and the lease is needed
     add_result(which, std::move(said));
 }
 
