@@ -120,7 +120,14 @@ dispatcher::visited dispatcher::visit(const visit_order& order)
     now.oldest = {};
     const auto before = now.claimed;
     const auto room = now.quiet > 0 ? std::min<std::size_t>(order.room, 1) : order.room;
-    visited result{.brought = claim_and_dispatch(now, room)};
+    visited result;
+    try {
+        result.brought = claim_and_dispatch(now, room);
+    } catch (const error& why) {
+        if (now.claimed == before)
+            throw;
+        result.failure = why.what(); // what was claimed counts all the same
+    }
     result.claimed = now.claimed - before;
     result.begun = now.begun;
     result.oldest = now.oldest;
@@ -367,8 +374,10 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     }
     for (const auto& each : asynchronous)
         invoke(with_, each);
-    if (no_thread)
+    if (no_thread) {
+        now.begun = begun; // those that got no thread have left their places again
         std::rethrow_exception(no_thread);
+    }
     return begun;
 }
 

@@ -139,6 +139,9 @@ station::answer station::claim(const errand& what)
     result.begun = got.begun;
     result.wants_quiet = got.wants_quiet;
     result.lag = got.oldest;
+    result.failure = got.failure;
+    if (result.failure)
+        return result;
     result.more = got.brought != dispatcher::haul::none;
     eager_ = got.brought == dispatcher::haul::full;
     if (!result.more) { // somebody else has it in hand, or has died with it
