@@ -163,7 +163,7 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
               .prefixes = std::move(handled.prefixes)};
     with_->listen(bell_.get());
     auto& watch = *with_->watch;
-    watch.add(std::shared_ptr<held_messages>(with_, &with_->held));
+    watch.add(with_->bookkeeping);
     const deadline_watch::thread watching(
         watch, stop, [this](held_messages::whom which) { with_->held.ask_to_stop(which); });
     const contract::patience_scope patient(watch.patience(), contract::patience_scope::of::worker);

@@ -59,7 +59,7 @@ void station::open()
         open_(), with_->table, with_->options, with_->who, with_->means,
         with_->options->concurrency, held_listener{.chores = calls_.chores, .left = calls_.left});
     made->store_name = name_;
-    made->watch->add(std::shared_ptr<held_messages>(made, &made->held));
+    made->watch->add(made->bookkeeping);
     made->listen(bell_.get());
     auto desk = std::make_unique<dispatcher>(made, with_->stop);
     desk->go_on(std::move(turns_));
