@@ -579,10 +579,12 @@ void dispatcher::endure(turn& now, const std::exception& why)
     (void)bell_->wait(jittered);
 }
 
-// Lets handlers end; the watch asks them to. After the grace period nobody is waited for.
+// Lets handlers end; the watch asks them to. After the grace period they are not waited for.
 void dispatcher::drain()
 {
     using clock = std::chrono::steady_clock;
+    // The watch asks when the stop comes, and some may have begun at that moment.
+    with_->held.ask_to_stop(held_messages::whom::who_only_waits);
     for (;;) {
         const auto end = with_->watch->end().value_or(clock::now()); // a second stop moves it
         const auto left = std::chrono::duration_cast<duration>(end - clock::now());
