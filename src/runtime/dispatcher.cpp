@@ -599,7 +599,7 @@ void dispatcher::warn_once(const std::string& topic)
     const auto& world = with_->source->environment();
     if (warned_.insert(topic).second && world.log)
         world.log(log_level::warning,
-                  fmt::format("nobody handles topic '{}' here: its messages are parked until a "
+                  fmt::format("topic '{}' has no handler here: its messages are parked until a "
                               "worker with a handler for it comes",
                               topic));
 }

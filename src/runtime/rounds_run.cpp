@@ -224,7 +224,7 @@ void rounds::refresh(const std::vector<named_store>& listed)
 
 void rounds::leave(const entry_ptr& which)
 {
-    // Whoever comes behind it is still next.
+    // The store behind it is still next.
     if (last_ == which->what.name) {
         last_.reset();
         last_count_ = 0;

@@ -84,7 +84,7 @@ void settler::run()
 {
     try {
         for (;;) {
-            // While tasks wait for a thread somebody has to see to it.
+            // Tasks that wait for a thread need a look at the pool before long.
             const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
             if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
                 return;

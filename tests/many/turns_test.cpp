@@ -133,7 +133,7 @@ TEST(turns, polling_is_on_a_clock_that_never_jumps_and_ends_when_told)
     EXPECT_EQ(total, 2U);
 }
 
-/// A strategy of somebody's own, which notes when it is asked and told to forget.
+/// A strategy of the application's own, which notes when it is asked and told to forget.
 struct noting {
     struct memory {
         std::atomic<int> asked = 0;
