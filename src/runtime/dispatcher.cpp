@@ -594,14 +594,4 @@ void dispatcher::drain()
     }
 }
 
-void dispatcher::warn_once(const std::string& topic)
-{
-    const auto& world = with_->source->environment();
-    if (warned_.insert(topic).second && world.log)
-        world.log(log_level::warning,
-                  fmt::format("topic '{}' has no handler here: its messages are parked until a "
-                              "worker with a handler for it comes",
-                              topic));
-}
-
 } // namespace posthorn::runtime

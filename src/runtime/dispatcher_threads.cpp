@@ -1,5 +1,5 @@
 // How claimed messages reach the threads of their handlers, and what becomes of them where there is
-// none.
+// no thread or no handler.
 #include "runtime/dispatcher.hpp"
 #include "runtime/invocation.hpp"
 #include <posthorn/error.hpp>
@@ -38,6 +38,16 @@ void dispatcher::hand_to_threads(const std::vector<running_ptr>& members)
                                 why.code().message()));
     }
     with_->held.poke();
+}
+
+void dispatcher::warn_once(const std::string& topic)
+{
+    const auto& world = with_->source->environment();
+    if (warned_.insert(topic).second && world.log)
+        world.log(log_level::warning,
+                  fmt::format("topic '{}' has no handler here: its messages are parked until a "
+                              "worker with a handler for it comes",
+                              topic));
 }
 
 } // namespace posthorn::runtime
