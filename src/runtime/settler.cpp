@@ -114,9 +114,13 @@ std::exception_ptr settler::failure() const
     return failure_;
 }
 
-void settler::tend()
+void settler::tend() noexcept
 {
-    (void)do_chores(with_.held.wait_for_chores(duration::zero(), linger_min));
+    try {
+        (void)do_chores(with_.held.wait_for_chores(duration::zero(), linger_min));
+    } catch (...) {
+        fail(std::current_exception());
+    }
 }
 
 // False: it is over.
