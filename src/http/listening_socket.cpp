@@ -61,7 +61,7 @@ std::uint16_t port_of(int socket)
                      : reinterpret_cast<const sockaddr_in&>(where).sin_port);
 }
 
-// Of IPv6 the first half: whoever has one address there has all of the second.
+// Of IPv6 the first half: a host that has one address there has all of the second.
 listening_socket::peer network_of(const sockaddr_storage& who)
 {
     listening_socket::peer result{};

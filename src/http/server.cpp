@@ -122,8 +122,8 @@ public:
     std::string name; ///< for people
     answering answers;
     std::optional<listening_socket> door;
-    latch interrupted; ///< nobody is waited for
-    latch wake;        ///< a thread is free again, or nobody is to be accepted any more
+    latch interrupted; ///< connections are not waited for
+    latch wake;        ///< a thread is free again, or no connection is to be accepted any more
     std::atomic<bool> listening = false;
     idle_connections idle;
     std::optional<bounded_threads> threads; // after what they use
@@ -155,7 +155,7 @@ private:
     bool told_trouble_ = false;
 
     // How far its end has come: no files, which may be few.
-    std::atomic<bool> no_more_ = false; ///< nobody is accepted
+    std::atomic<bool> no_more_ = false; ///< no connection is accepted
     std::mutex mutex_;
     std::condition_variable changed_;
     bool closed_ = false;   ///< the port is free again
@@ -180,7 +180,7 @@ void server::state::could_not_accept(int code)
     if (!told_trouble_ && now >= tell_after_) {
         told_trouble_ = true;
         tell_after_ = now + quiet_after_trouble;
-        tell(log_level::error, "can accept nobody, and tries again", words_for(code));
+        tell(log_level::error, "cannot accept connections, and tries again", words_for(code));
     }
     accept_after_ = now + pause_;
     pause_ = std::min(pause_ * 2, pause_max);
@@ -197,7 +197,7 @@ void server::state::could_accept()
         tell(log_level::info, "listens again", {});
 }
 
-// False: nobody waits any more.
+// False: no connection waits any more.
 bool server::state::accept_one()
 {
     listening_socket::peer from{};

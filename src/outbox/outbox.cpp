@@ -5,6 +5,7 @@
 #include "core/topic_map.hpp"
 #include "core/validation.hpp"
 #include "outbox/in_transaction.hpp"
+#include "outbox/lines_of_work.hpp"
 #include "store/contract/backend.hpp"
 #include "store/contract/held_elsewhere.hpp"
 #include "store/contract/hurry.hpp"
@@ -16,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <optional>
 #include <set>
@@ -114,21 +116,6 @@ private:
     std::map<std::uint32_t, contract::open_delivery> known_;
 };
 
-// Never more than the id: what a handler calls its error may hold a piece of the payload.
-void log_dead(const environment& world, const message_id& id)
-{
-    if (world.log.takes(log_level::error))
-        world.log(log_level::error, fmt::format("message {} is dead", to_string(id)));
-}
-
-void log_reaped(const environment& world, const contract::overdue_batch& which)
-{
-    if (world.log)
-        world.log(log_level::warning,
-                  fmt::format("took back {} messages of batch {}: its lease had run out",
-                              which.open.size(), static_cast<std::int64_t>(which.fence)));
-}
-
 void run_hooks(transaction& tx, const outbox_options& options,
                std::span<const settled_message> changed)
 {
@@ -150,10 +137,23 @@ void count_lost_ones(contract::session& session, std::span<const settlement> wha
             }
 }
 
+// Settlement hooks throw what they like.
+std::string reason_of(const std::exception_ptr& thrown)
+{
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const std::exception& failure) {
+        return failure.what();
+    } catch (...) {
+        return "something that is not a std::exception was thrown";
+    }
+}
+
 // Takes back all batches that are overdue, or of them one message only.
 reap_report reap_batches(transaction& tx, std::size_t limit, const outbox_options& options,
-                         const std::optional<receipt>& only)
+                         const std::optional<receipt>& only, lines_of_work& lines)
 {
+    lines.begin();
     reap_report report;
     auto& session = tx.session();
     std::vector<settled_message> changed;
@@ -161,7 +161,7 @@ reap_report reap_batches(transaction& tx, std::size_t limit, const outbox_option
     for (const auto& overdue : session.queue().overdue_batches(limit)) {
         std::vector<contract::decided> all;
         for (const auto& each : overdue.open) {
-            if (only && each.receipt != *only)
+            if (only && each.receipt.position != only->position) // its ordinal may have changed
                 continue;
             const auto rules = rules_for(options, each.topic);
             all.push_back(
@@ -176,7 +176,7 @@ reap_report reap_batches(transaction& tx, std::size_t limit, const outbox_option
         const auto answers =
             session.queue().settle(overdue.owner, overdue.fence, all, options.keep_done);
         if (!only)
-            log_reaped(session.environment(), overdue);
+            lines.reaped(overdue);
         ++report.batches;
         report.released +=
             static_cast<std::size_t>(std::ranges::count(answers, settled_as::released));
@@ -186,7 +186,7 @@ reap_report reap_batches(transaction& tx, std::size_t limit, const outbox_option
         for (std::size_t i = 0; i < answers.size(); ++i) {
             changed.push_back({.id = all[i].receipt.id, .answer = answers[i]});
             if (answers[i] == settled_as::dead)
-                log_dead(session.environment(), all[i].receipt.id);
+                lines.dead(all[i].receipt.id);
         }
     }
     ends.follow();
@@ -208,21 +208,85 @@ std::vector<receipt> overdue_messages(store& where, std::size_t limit)
 reap_report reap_one_by_one(store& where, std::size_t limit, const outbox_options& options)
 {
     reap_report total;
+    const auto cannot_take_back = [&](log_level level, message_id id, const std::string& why) {
+        if (const auto& log = where.environment().log; log.takes(level))
+            log(level, fmt::format("cannot take back message {}, whose lease has run out: {}",
+                                   to_string(id), why));
+    };
+    lines_of_work lines(where.environment());
     for (const auto& each : overdue_messages(where, limit)) {
         try {
-            const auto part = in_work(
-                where, [&](transaction& tx) { return reap_batches(tx, limit, options, each); });
+            const auto part = in_work(where, [&](transaction& tx) {
+                return reap_batches(tx, limit, options, each, lines);
+            });
+            lines.tell();
             total.released += part.released;
             total.retrying += part.retrying;
             total.dead += part.dead;
-        } catch (const std::exception& failure) {
-            if (const auto& log = where.environment().log)
-                log(log_level::error,
-                    fmt::format("cannot take back message {}, whose lease has run out: {}",
-                                to_string(each.id), failure.what()));
+        } catch (const contract::held_elsewhere& held) { // which passes
+            cannot_take_back(log_level::warning, each.id, held.what());
+        } catch (...) {
+            cannot_take_back(log_level::error, each.id, reason_of(std::current_exception()));
         }
     }
     return total;
+}
+
+// Whether what was thrown is about one message, and the others can do without it.
+bool concerns_one_message(const std::exception_ptr& thrown)
+{
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const contract::held_elsewhere&) {
+        return true;
+    } catch (const error& failure) {
+        return !failure.retryable() && !failure.in_doubt();
+    } catch (...) { // of a settlement hook
+        return true;
+    }
+}
+
+settle_result settle_in(transaction& tx, const outbox_options& options, const owner& who,
+                        std::span<const settlement> what, lines_of_work& lines)
+{
+    lines.begin();
+    check_owner(who);
+    settle_result result{std::vector<settled_as>(what.size(), settled_as::lost)};
+    std::vector<settled_message> changed;
+    auto& session = tx.session();
+    auto& queue = session.queue();
+    const auto by_fence = grouped(what, [](const settlement& s) { return s.receipt.fence; });
+    contract::gathering ends(session.follower());
+    for (const auto& [number, positions] : by_fence) {
+        decider decisions(queue, options, *session.environment().random);
+        std::vector<receipt> retried;
+        for (const auto position : positions)
+            if (decisions.asks_for(what[position].outcome))
+                retried.push_back(what[position].receipt);
+        if (!retried.empty())
+            decisions.learn(who.token, number, retried);
+
+        std::vector<contract::decided> group;
+        group.reserve(positions.size());
+        for (const auto position : positions)
+            group.push_back({what[position].receipt, decisions.decide(what[position])});
+        const auto part = queue.settle(who.token, number, group, options.keep_done);
+        std::set<std::uint32_t> reported; // a receipt may stand twice in one call
+        for (std::size_t i = 0; i < positions.size(); ++i) {
+            result.answers[positions[i]] = part[i];
+            const bool worth_telling = part[i] == settled_as::dead || !options.hooks.empty();
+            if (part[i] == settled_as::lost || !worth_telling ||
+                !reported.insert(group[i].receipt.ordinal).second)
+                continue;
+            changed.push_back({.id = group[i].receipt.id, .answer = part[i]});
+            if (part[i] == settled_as::dead && options.log_deaths)
+                lines.dead(group[i].receipt.id);
+        }
+    }
+    count_lost_ones(session, what, result);
+    ends.follow();
+    run_hooks(tx, options, changed);
+    return result;
 }
 
 bool are_done_in_one_batch(std::span<const settlement> what)
@@ -282,9 +346,11 @@ bool outbox::set_unreadable_aside(const owner& who, batch& claimed)
     try {
         const auto settled = settle(who, unreadable);
         // A worker that tells of deaths itself never sees these.
+        lines_of_work lines(store_.environment());
         for (std::size_t i = 0; i < unreadable.size() && !options_.log_deaths; ++i)
             if (settled.answers[i] == settled_as::dead)
-                log_dead(store_.environment(), unreadable[i].receipt.id);
+                lines.dead(unreadable[i].receipt.id);
+        lines.tell();
         return settled.lost() == 0;
     } catch (const error& failure) {
         // The others are claimed and must reach their handlers. When the lease of these has run
@@ -317,44 +383,12 @@ std::vector<start_answer> outbox::start(const owner& who, std::span<const receip
     });
 }
 
+// When it is committed, only the caller knows.
 settle_result outbox::settle(transaction& tx, const owner& who, std::span<const settlement> what)
 {
-    check_owner(who);
-    settle_result result{std::vector<settled_as>(what.size(), settled_as::lost)};
-    std::vector<settled_message> changed;
-    auto& session = tx.session();
-    auto& queue = session.queue();
-    const auto by_fence = grouped(what, [](const settlement& s) { return s.receipt.fence; });
-    contract::gathering ends(session.follower());
-    for (const auto& [number, positions] : by_fence) {
-        decider decisions(queue, options_, *session.environment().random);
-        std::vector<receipt> retried;
-        for (const auto position : positions)
-            if (decisions.asks_for(what[position].outcome))
-                retried.push_back(what[position].receipt);
-        if (!retried.empty())
-            decisions.learn(who.token, number, retried);
-
-        std::vector<contract::decided> group;
-        group.reserve(positions.size());
-        for (const auto position : positions)
-            group.push_back({what[position].receipt, decisions.decide(what[position])});
-        const auto part = queue.settle(who.token, number, group, options_.keep_done);
-        std::set<std::uint32_t> reported; // a receipt may stand twice in one call
-        for (std::size_t i = 0; i < positions.size(); ++i) {
-            result.answers[positions[i]] = part[i];
-            const bool worth_telling = part[i] == settled_as::dead || !options_.hooks.empty();
-            if (part[i] == settled_as::lost || !worth_telling ||
-                !reported.insert(group[i].receipt.ordinal).second)
-                continue;
-            changed.push_back({.id = group[i].receipt.id, .answer = part[i]});
-            if (part[i] == settled_as::dead && options_.log_deaths)
-                log_dead(session.environment(), group[i].receipt.id);
-        }
-    }
-    count_lost_ones(session, what, result);
-    ends.follow();
-    run_hooks(tx, options_, changed);
+    lines_of_work lines(tx.session().environment());
+    auto result = settle_in(tx, options_, who, what, lines);
+    lines.tell();
     return result;
 }
 
@@ -365,7 +399,11 @@ settle_result outbox::settle(const owner& who, std::span<const settlement> what)
         return {};
     if (options_.hooks.empty() && are_done_in_one_batch(what) && !core::counts_the_lost)
         return settle_as_done(who, what);
-    return in_work(store_, [&](transaction& tx) { return settle(tx, who, what); });
+    lines_of_work lines(store_.environment());
+    auto result =
+        in_work(store_, [&](transaction& tx) { return settle_in(tx, options_, who, what, lines); });
+    lines.tell();
+    return result;
 }
 
 // What happens most: a whole batch is done, and nothing else belongs into that transaction.
@@ -431,15 +469,14 @@ bool outbox::renew(const owner& who, fence which, duration lease)
 reap_report outbox::reap_expired(std::size_t limit)
 {
     try {
-        return in_work(store_, [&](transaction& tx) { return reap(tx, limit); });
-    } catch (const contract::held_elsewhere&) {
-        if (!contract::hurry::is_on())
-            throw;
-    } catch (const error& failure) {
-        if (!contract::hurry::is_on() || failure.retryable() || failure.in_doubt())
-            throw;
-    } catch (const std::exception&) {
-        if (!contract::hurry::is_on())
+        lines_of_work lines(store_.environment());
+        const auto report = in_work(store_, [&](transaction& tx) {
+            return reap_batches(tx, limit, options_, std::nullopt, lines);
+        });
+        lines.tell();
+        return report;
+    } catch (...) {
+        if (!contract::hurry::is_on() || !concerns_one_message(std::current_exception()))
             throw;
     }
     return reap_one_by_one(store_, limit, options_);
@@ -447,7 +484,10 @@ reap_report outbox::reap_expired(std::size_t limit)
 
 reap_report outbox::reap(transaction& tx, std::size_t limit)
 {
-    return reap_batches(tx, limit, options_, std::nullopt);
+    lines_of_work lines(tx.session().environment());
+    const auto report = reap_batches(tx, limit, options_, std::nullopt, lines);
+    lines.tell();
+    return report;
 }
 
 std::size_t outbox::expire_due(std::size_t limit)

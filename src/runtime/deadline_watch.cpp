@@ -92,7 +92,7 @@ deadline_watch::clock::time_point deadline_watch::fire()
                 all.push_back(std::move(lives));
     }
     duration next = seldom;
-    for (const auto& each : all) // outside the lock: tokens call whoever listens to them
+    for (const auto& each : all) // outside the lock: tokens call those who listen
         next = std::min(next, each->fire_deadlines().value_or(next));
     return clock::now() + next;
 }

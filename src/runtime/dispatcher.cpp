@@ -120,7 +120,14 @@ dispatcher::visited dispatcher::visit(const visit_order& order)
     now.oldest = {};
     const auto before = now.claimed;
     const auto room = now.quiet > 0 ? std::min<std::size_t>(order.room, 1) : order.room;
-    visited result{.brought = claim_and_dispatch(now, room)};
+    visited result;
+    try {
+        result.brought = claim_and_dispatch(now, room);
+    } catch (const error& why) {
+        if (now.claimed == before)
+            throw;
+        result.failure = why.what(); // what was claimed counts all the same
+    }
     result.claimed = now.claimed - before;
     result.begun = now.begun;
     result.oldest = now.oldest;
@@ -156,7 +163,7 @@ run_report dispatcher::run(const stop_request& stop, const run_options& how)
               .prefixes = std::move(handled.prefixes)};
     with_->listen(bell_.get());
     auto& watch = *with_->watch;
-    watch.add(std::shared_ptr<held_messages>(with_, &with_->held));
+    watch.add(with_->bookkeeping);
     const deadline_watch::thread watching(
         watch, stop, [this](held_messages::whom which) { with_->held.ask_to_stop(which); });
     const contract::patience_scope patient(watch.patience(), contract::patience_scope::of::worker);
@@ -367,8 +374,10 @@ std::size_t dispatcher::dispatch(turn& now, std::vector<running_ptr> members)
     }
     for (const auto& each : asynchronous)
         invoke(with_, each);
-    if (no_thread)
+    if (no_thread) {
+        now.begun = begun; // those that got no thread have left their places again
         std::rethrow_exception(no_thread);
+    }
     return begun;
 }
 
@@ -570,10 +579,12 @@ void dispatcher::endure(turn& now, const std::exception& why)
     (void)bell_->wait(jittered);
 }
 
-// Lets handlers end; the watch asks them to. After the grace period nobody is waited for.
+// Lets handlers end; the watch asks them to. After the grace period they are not waited for.
 void dispatcher::drain()
 {
     using clock = std::chrono::steady_clock;
+    // The watch asks when the stop comes, and some may have begun at that moment.
+    with_->held.ask_to_stop(held_messages::whom::who_only_waits);
     for (;;) {
         const auto end = with_->watch->end().value_or(clock::now()); // a second stop moves it
         const auto left = std::chrono::duration_cast<duration>(end - clock::now());
@@ -581,16 +592,6 @@ void dispatcher::drain()
             with_->settling.failure())
             return;
     }
-}
-
-void dispatcher::warn_once(const std::string& topic)
-{
-    const auto& world = with_->source->environment();
-    if (warned_.insert(topic).second && world.log)
-        world.log(log_level::warning,
-                  fmt::format("nobody handles topic '{}' here: its messages are parked until a "
-                              "worker with a handler for it comes",
-                              topic));
 }
 
 } // namespace posthorn::runtime

@@ -43,8 +43,9 @@ public:
     struct visited {
         haul brought = haul::none;
         std::size_t claimed = 0;
-        std::size_t begun = 0; ///< of them: these run now
-        duration oldest{};     ///< since when the oldest of them had been due
+        std::size_t begun = 0;                   ///< of them: these run now
+        duration oldest{};                       ///< since when the oldest of them had been due
+        std::optional<std::string> failure = {}; ///< after the claim: there was no thread for some
         bool wants_quiet =
             false; ///< the next claim must be for one message, with nothing beside it
     };

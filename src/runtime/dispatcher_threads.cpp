@@ -1,5 +1,5 @@
 // How claimed messages reach the threads of their handlers, and what becomes of them where there is
-// none.
+// no thread or no handler.
 #include "runtime/dispatcher.hpp"
 #include "runtime/invocation.hpp"
 #include <posthorn/error.hpp>
@@ -26,13 +26,7 @@ void dispatcher::hand_to_threads(const std::vector<running_ptr>& members)
     std::vector<std::function<void()>> tasks;
     tasks.reserve(members.size());
     for (const auto& each : members)
-        tasks.emplace_back([with = with_, which = each] {
-            try {
-                invoke(with, which);
-            } catch (...) {
-                with->settling.fail(std::current_exception());
-            }
-        });
+        tasks.emplace_back([with = with_, which = each] { invoke(with, which); });
     try {
         with_->threads.submit(std::move(tasks));
     } catch (const std::system_error& why) {
@@ -44,6 +38,16 @@ void dispatcher::hand_to_threads(const std::vector<running_ptr>& members)
                                 why.code().message()));
     }
     with_->held.poke();
+}
+
+void dispatcher::warn_once(const std::string& topic)
+{
+    const auto& world = with_->source->environment();
+    if (warned_.insert(topic).second && world.log)
+        world.log(log_level::warning,
+                  fmt::format("topic '{}' has no handler here: its messages are parked until a "
+                              "worker with a handler for it comes",
+                              topic));
 }
 
 } // namespace posthorn::runtime

@@ -42,8 +42,10 @@ struct engine {
           options(std::move(how)),
           who(std::move(self)),
           watch(shared.watch),
-          held(concurrency, options->lease, source->environment(), shared.limits,
-               watched(std::move(tell))),
+          bookkeeping(std::make_shared<held_messages>(concurrency, options->lease,
+                                                      source->environment(), shared.limits,
+                                                      watched(std::move(tell)))),
+          held(*bookkeeping),
           pool(shared.threads),
           threads(*pool),
           settling({*source, held, threads, who, *options, [this](bool others) {
@@ -71,8 +73,9 @@ struct engine {
     std::shared_ptr<const handler_table> table;
     std::shared_ptr<const worker_options> options;
     owner who;
-    std::shared_ptr<deadline_watch> watch; ///< shared with the other stores of the worker
-    held_messages held;
+    std::shared_ptr<deadline_watch> watch;      ///< shared with the other stores of the worker
+    std::shared_ptr<held_messages> bookkeeping; ///< shared with the watch
+    held_messages& held;
     std::shared_ptr<thread_pool> pool; ///< shared with the other stores of the worker
     thread_pool& threads;
     settler settling;

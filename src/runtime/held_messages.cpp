@@ -186,6 +186,7 @@ void held_messages::ended(const running_ptr& which, outcome said)
 {
     const lock guard(mutex_);
     leave_place(*which);
+    which->held_until.reset(); // its outcome may take long to settle, and the lease is needed
     add_result(which, std::move(said));
 }
 
@@ -348,8 +349,8 @@ std::optional<duration> held_messages::until_chores() const
     return result ? std::optional{real_wait(*result)} : std::nullopt;
 }
 
-// Under the lock. Whoever fires what is due is told only if that is sooner than it thinks: most
-// messages come and go in between.
+// Under the lock. The watch is told only if this is sooner than it thinks: most messages come and
+// go in between.
 void held_messages::expect(duration in)
 {
     const auto at = std::chrono::steady_clock::now() + real_wait(std::max<duration>(in, 0us));
@@ -392,7 +393,7 @@ void held_messages::watch_deadlines(std::vector<running_ptr>& to_stop)
     }
 }
 
-// Nobody has told us that such a lease is lost, but by now others may have taken it.
+// We have not been told that such a lease is lost, but by now others may have taken it.
 void held_messages::watch_leases(std::vector<running_ptr>& to_stop)
 {
     const auto now = world_.clock->since_boot();

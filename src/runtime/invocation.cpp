@@ -150,9 +150,7 @@ void call_asynchronous(const std::shared_ptr<engine>& with, const running_ptr& w
     });
 }
 
-} // namespace
-
-void invoke(const std::shared_ptr<engine>& with, const running_ptr& which)
+void call(const std::shared_ptr<engine>& with, const running_ptr& which)
 {
     const contract::patience_scope patient(with->watch->patience(),
                                            contract::patience_scope::of::handler);
@@ -168,6 +166,17 @@ void invoke(const std::shared_ptr<engine>& with, const running_ptr& which)
         call_transactional(with, which, *inside);
     else
         call_asynchronous(with, which, std::get<any_handler::asynchronous>(form));
+}
+
+} // namespace
+
+void invoke(const std::shared_ptr<engine>& with, const running_ptr& which) noexcept
+{
+    try {
+        call(with, which);
+    } catch (...) {
+        with->settling.fail(std::current_exception());
+    }
 }
 
 } // namespace posthorn::runtime

@@ -12,7 +12,7 @@ namespace posthorn::runtime {
 inline constexpr duration without_store_pause = std::chrono::seconds{1};
 
 /// Runs the handler of `which` to its end on this thread, or begins it if it is asynchronous.
-/// Never throws. Requires: the message counts as running.
-void invoke(const std::shared_ptr<engine>& with, const running_ptr& which);
+/// What hooks throw, which must not, ends the worker. Requires: the message counts as running.
+void invoke(const std::shared_ptr<engine>& with, const running_ptr& which) noexcept;
 
 } // namespace posthorn::runtime

@@ -440,6 +440,8 @@ void rounds::read(const mailbox::visited& what)
         return;
     const auto& said = what.answer;
     auto& e = *which;
+    if (!fatal_)
+        fatal_ = said.fatal;
     const auto took = std::chrono::duration_cast<duration>(clock::now() - e.visit_began);
     e.in_hand = false;
     in_flight_.erase(which);

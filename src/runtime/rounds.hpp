@@ -185,6 +185,7 @@ private:
     bool listed_ = false; ///< at least once
     bool refreshing_ = false;
     std::exception_ptr first_failure_;            ///< why there was never a list
+    std::exception_ptr fatal_;                    ///< what no store can be blamed for: it ends
     std::map<std::string, std::string> left_out_; ///< stores, and why
     std::size_t leaving_ = 0;
     run_report past_;                     ///< of stores that are gone

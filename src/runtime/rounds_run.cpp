@@ -59,12 +59,14 @@ run_report rounds::run(const run_options& how)
     if (!in_flight_.empty())
         watch.patience().give_up(); // visits that hang are left behind, and end
     mail_->close();
+    if (fatal_)
+        std::rethrow_exception(fatal_);
     return so_far();
 }
 
 bool rounds::stopping() const
 {
-    return with_.worker.stop.requested();
+    return with_.worker.stop.requested() || fatal_;
 }
 
 bool rounds::nothing_in_hand() const
@@ -148,7 +150,7 @@ void rounds::drain(lock& guard)
         const bool empty =
             with_.worker.means.limits->messages == 0 &&
             std::ranges::all_of(in_flight_, [&](const auto& each) { return hangs(*each, now); });
-        if (empty || now >= end)
+        if (empty || now >= end || fatal_)
             return;
         step(guard, 50ms);
     }
@@ -222,7 +224,7 @@ void rounds::refresh(const std::vector<named_store>& listed)
 
 void rounds::leave(const entry_ptr& which)
 {
-    // Whoever comes behind it is still next.
+    // The store behind it is still next.
     if (last_ == which->what.name) {
         last_.reset();
         last_count_ = 0;
@@ -353,6 +355,8 @@ void rounds::read(const mailbox::rung& what)
     const auto which = at(what.position);
     if (!which)
         return;
+    if (!fatal_) // it rings for that, too: what failed may keep its place, so no visit need follow
+        fatal_ = which->at->failure();
     which->seen_empty = false;
     which->idle_pause = {};
     which->rung_again = which->in_hand;

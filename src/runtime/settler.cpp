@@ -13,6 +13,7 @@
 #include <exception>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace posthorn::runtime {
@@ -83,7 +84,7 @@ void settler::run()
 {
     try {
         for (;;) {
-            // While tasks wait for a thread somebody has to see to it.
+            // Tasks that wait for a thread need a look at the pool before long.
             const duration at_most = with_.threads.has_waiting() ? duration{500us} : duration{20ms};
             if (!do_chores(with_.held.wait_for_chores(at_most, worth_waiting(linger_min, took_))))
                 return;
@@ -113,9 +114,13 @@ std::exception_ptr settler::failure() const
     return failure_;
 }
 
-void settler::tend()
+void settler::tend() noexcept
 {
-    (void)do_chores(with_.held.wait_for_chores(duration::zero(), linger_min));
+    try {
+        (void)do_chores(with_.held.wait_for_chores(duration::zero(), linger_min));
+    } catch (...) {
+        fail(std::current_exception());
+    }
 }
 
 // False: it is over.
@@ -216,17 +221,21 @@ void settler::set_aside(result which, bool is_held)
 // that, its lease runs out, and a later delivery may fare better until its attempts are used up.
 void settler::give_up(result which, std::string_view why)
 {
-    const auto id = to_string(which.of->message.receipt.id);
+    const settlement last{.receipt = which.of->message.receipt,
+                          .outcome = posthorn::fail(fmt::format("cannot be settled: {}", why))};
+    const auto id = to_string(last.receipt.id);
+    std::optional<settled_as> answer;
     try {
-        const settlement last{.receipt = which.of->message.receipt,
-                              .outcome = posthorn::fail(fmt::format("cannot be settled: {}", why))};
-        const auto answer = with_.source.settle(with_.who, {&last, 1}).answers.front();
-        if (answer == settled_as::dead)
-            complain(fmt::format("message {} cannot be settled and is dead now: {}", id, why));
-        count(which.of, last.outcome, answer);
-    } catch (const std::exception& failure) {
+        answer = with_.source.settle(with_.who, {&last, 1}).answers.front();
+    } catch (...) { // hooks throw what they like
         complain(fmt::format("message {} cannot be settled and is left to its lease: {}", id,
-                             failure.what()));
+                             outcome_of_exception(std::current_exception()).error));
+    }
+    if (answer) {
+        // Its death is told with the reason; hooks, which may tell it instead, are given none.
+        if (answer == settled_as::dead && !with_.options.log_activity)
+            warn(fmt::format("message {} cannot be settled, so it is dead now", id), why);
+        count(which.of, last.outcome, *answer);
     }
     with_.held.settled({std::move(which)});
 }
@@ -268,8 +277,9 @@ void settler::reap()
         const auto report = with_.source.reap();
         if (report.released + report.retrying + report.dead > 0)
             with_.news(false);
-    } catch (const std::exception& failure) {
-        warn("cannot look for leases that ran out", failure.what());
+    } catch (...) { // hooks throw what they like
+        warn("cannot look for leases that ran out",
+             outcome_of_exception(std::current_exception()).error);
     }
 }
 

@@ -36,8 +36,8 @@ public:
     /// Works until `held_messages::close`, and until nothing is left or the store is away.
     void run();
 
-    /// One round of `run` that waits for nothing, for whoever serves many stores.
-    void tend();
+    /// One round of `run` that waits for nothing, for a worker with many stores.
+    void tend() noexcept;
 
     /// Whether the last settlement could not be written.
     [[nodiscard]] bool in_trouble() const noexcept { return failures_ > 0; }

@@ -59,7 +59,7 @@ void station::open()
         open_(), with_->table, with_->options, with_->who, with_->means,
         with_->options->concurrency, held_listener{.chores = calls_.chores, .left = calls_.left});
     made->store_name = name_;
-    made->watch->add(std::shared_ptr<held_messages>(made, &made->held));
+    made->watch->add(made->bookkeeping);
     made->listen(bell_.get());
     auto desk = std::make_unique<dispatcher>(made, with_->stop);
     desk->go_on(std::move(turns_));
@@ -105,6 +105,7 @@ station::answer station::visit(const errand& what) noexcept
     if (const auto with = current()) {
         result.chores = with->held.until_chores();
         result.for_others = with->for_others.exchange(false);
+        result.fatal = with->settling.failure();
         if (with->held.is_empty() && !(result.more && what.keep_open))
             let_go();
     }
@@ -138,6 +139,9 @@ station::answer station::claim(const errand& what)
     result.begun = got.begun;
     result.wants_quiet = got.wants_quiet;
     result.lag = got.oldest;
+    result.failure = got.failure;
+    if (result.failure)
+        return result;
     result.more = got.brought != dispatcher::haul::none;
     eager_ = got.brought == dispatcher::haul::full;
     if (!result.more) { // somebody else has it in hand, or has died with it
@@ -165,6 +169,12 @@ bool station::suspect_runs() const
 {
     const auto with = current();
     return with && with->held.suspect_runs();
+}
+
+std::exception_ptr station::failure() const
+{
+    const auto with = current();
+    return with ? with->settling.failure() : nullptr;
 }
 
 run_report station::so_far() const

@@ -10,6 +10,7 @@
 #include "store/contract/bell.hpp"
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -56,6 +57,7 @@ public:
 
     struct answer {
         std::optional<std::string> failure = {};
+        std::exception_ptr fatal = {}; ///< the worker has to end, see `settler::fail`
         std::size_t claimed = 0;
         std::size_t begun = 0;
         bool more = false;      ///< claim again at once
@@ -78,6 +80,7 @@ public:
     [[nodiscard]] std::size_t running() const;
     [[nodiscard]] bool has_messages() const;
     [[nodiscard]] bool suspect_runs() const;
+    [[nodiscard]] std::exception_ptr failure() const; ///< the worker has to end
     [[nodiscard]] run_report so_far() const;
     void ask_to_stop(held_messages::whom which);
     void close(); ///< the next visit is the last

@@ -18,7 +18,7 @@ constexpr duration first_pause_of_turns = 100ms;
 
 using positions = std::map<std::string, std::uint64_t, std::less<>>;
 
-// Of those that are still listed, the one whose turn came before that place: whoever comes behind
+// Of those that are still listed, the one whose turn came before that place: the store behind
 // it is next.
 std::optional<std::string> neighbour_before(const positions& old, std::uint64_t place,
                                             const positions& listed)

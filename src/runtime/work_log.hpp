@@ -1,4 +1,4 @@
-// What a worker tells the log of its own work. Lines that nobody takes are not made.
+// What a worker tells the log of its own work. Lines below its level are not made.
 #pragma once
 
 #include "runtime/running_delivery.hpp"

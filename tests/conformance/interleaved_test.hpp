@@ -76,7 +76,7 @@ private:
                 (void)each.rests_within(a_step);
         }
         for (auto& each : players_) {
-            ASSERT_TRUE(each.rests_within(test::hang_limit)) << "somebody waits for ever";
+            ASSERT_TRUE(each.rests_within(test::hang_limit)) << "one of them waits for ever";
             if (const auto trouble = each.trouble()) {
                 ASSERT_NO_THROW(std::rethrow_exception(trouble));
             }

@@ -400,7 +400,7 @@ TEST_P(command_keys, a_stop_ends_the_wait_for_another_holder)
     EXPECT_EQ(told.answer, command_answer::stopped);
     EXPECT_FALSE(told.result);
     EXPECT_EQ(thrown_by([&] { (void)told.value(); }).code(), error_code::stopped);
-    // The holder goes on as if nobody had waited.
+    // The holder goes on as if there had been no wait.
     auto tx = where.begin();
     EXPECT_TRUE(complete(tx, patient, held, "paid"));
     tx.commit();

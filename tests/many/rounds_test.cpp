@@ -272,6 +272,34 @@ TEST(rounds, a_handler_that_does_not_end_is_left_behind_when_the_grace_is_over)
     held->open();
 }
 
+// Proves: MDB-03, I20
+TEST(rounds, what_fails_on_the_thread_of_a_handler_ends_the_worker)
+{
+    tenants all;
+    const auto list = all.add_many(2);
+    all.send("tenant-1");
+    for (const std::size_t concurrency : {1U, 4U}) {
+        worker one(stores(list),
+                   {.concurrency = concurrency,
+                    .lease = 200ms,
+                    .outbox = {.retries = {.fallback = exponential_retry{.first = 1ms}}},
+                    .on = {.ended = [](const delivery_view&, const outcome&, duration) {
+                        throw std::runtime_error("a hook that must not throw");
+                    }}});
+        one.handle("orders", [](const delivery_view&) {});
+        background running(one);
+        EXPECT_TRUE(eventually([&] { return running.ended(); }));
+        running.stop_now();
+        EXPECT_THROW(running.wait(), std::runtime_error);
+    }
+    worker other(stores(list));
+    std::atomic<int> handled = 0;
+    other.handle("orders", [&](const delivery_view&) { ++handled; });
+    background running(other);
+    EXPECT_TRUE(eventually([&] { return handled == 1; })) << "its lease has run out";
+    EXPECT_EQ(running.end().done, 1U);
+}
+
 // Proves: MDB-02
 TEST(rounds, a_paused_store_rests_while_the_others_go_on)
 {

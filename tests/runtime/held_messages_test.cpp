@@ -97,4 +97,19 @@ TEST_F(held, what_could_not_be_settled_is_tried_once_more_at_the_end)
     EXPECT_EQ(take_results().size(), 1U);
 }
 
+// Proves: I6
+TEST_F(held, an_outcome_that_cannot_be_settled_for_long_keeps_its_lease)
+{
+    runtime::route slow;
+    slow.options.timeout = 5s;
+    slow.options.abandon_after = 5s;
+    const auto which = begin(slow);
+    all_.ended(which, done());
+    auto results = take_results();
+    ASSERT_EQ(results.size(), 1U);
+    all_.set_aside(std::move(results.front()), 1h);
+    clock_->advance(16s);
+    EXPECT_EQ(all_.wait_for_chores(0s, 0s).to_renew.size(), 1U);
+}
+
 } // namespace posthorn::test

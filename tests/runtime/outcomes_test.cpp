@@ -290,7 +290,8 @@ TEST_P(surroundings, a_settlement_that_is_refused_for_good_ends_as_dead)
     pass([](delivery_view) {}, std::move(options)); // and comes to its end
     EXPECT_EQ(state_of(id), message_state::dead);
     EXPECT_THAT(look(id).last_error, ::testing::HasSubstr("cannot be settled: no row for"));
-    EXPECT_EQ(logged("cannot be settled and is dead now"), 1U);
+    EXPECT_EQ(logged("is dead: cannot be settled: no row for"), 1U);
+    EXPECT_EQ(logged("is dead"), 1U) << "its death is told once";
 }
 
 // Proves: I20

@@ -28,8 +28,8 @@ TEST_P(unhandled_topics, are_parked_without_an_attempt_and_with_one_warning_each
         EXPECT_EQ(seen.attempts, 0);
         EXPECT_EQ(seen.errors, 0);
     }
-    EXPECT_EQ(logged("nobody handles topic 'orders'"), 1U);
-    EXPECT_EQ(logged("nobody handles topic 'mail'"), 1U);
+    EXPECT_EQ(logged("topic 'orders' has no handler"), 1U);
+    EXPECT_EQ(logged("topic 'mail' has no handler"), 1U);
 }
 
 // Proves: OUT-15

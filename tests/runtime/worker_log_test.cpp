@@ -1,5 +1,6 @@
 // What a worker tells the log of its own work: at which level, once, on one line, no payload.
 #include "runtime/worker_test.hpp"
+#include "store/contract/hurry.hpp"
 
 #include <fmt/format.h>
 
@@ -154,6 +155,32 @@ TEST_P(worker_logs, tell_of_the_death_of_a_message_that_no_handler_is_given)
     handle_all(db());
     EXPECT_EQ(state_of(bad), message_state::dead);
     EXPECT_EQ(logged("message " + to_string(bad) + " is dead"), 1U);
+}
+
+// Proves: OPS-04
+TEST_P(worker_logs, tell_of_no_death_that_was_undone)
+{
+    const auto good = add();
+    const auto bad = add();
+    auto options = steady_retries(1s, 1);
+    options.hooks = {[&](transaction&, std::span<const settled_message> what) {
+        for (const auto& each : what)
+            if (each.id == bad)
+                throw 42;
+    }};
+    auto one = box_with(options);
+    const auto taken = one.claim(bob, {.lease = 1s});
+    ASSERT_EQ(taken.size(), 2U);
+    const std::vector both{taken.deliveries[0].receipt, taken.deliveries[1].receipt};
+    EXPECT_THROW(one.fail(bob, both, "broken"), int);
+    EXPECT_EQ(logged("is dead"), 0U);
+    clock().advance(2s);
+    const contract::hurry as_workers_are;
+    EXPECT_EQ(one.reap_expired().dead, 1U);
+    EXPECT_EQ(logged("message " + to_string(good) + " is dead"), 1U);
+    EXPECT_EQ(logged("message " + to_string(bad) + " is dead"), 0U);
+    EXPECT_EQ(logged("cannot take back message " + to_string(bad)), 1U);
+    EXPECT_EQ(logged("took back"), 0U) << "the batch as a whole was not";
 }
 
 CONFORMANCE_SUITE(worker_logs);

@@ -59,7 +59,7 @@ TEST(store_for_tests, what_is_logged_can_be_read)
     enqueue(db, {"nobody.cares", "x"});
     worker who(db);
     drain(who);
-    EXPECT_THAT(db.log(), ElementsAre(HasSubstr("nobody handles topic 'nobody.cares'")));
+    EXPECT_THAT(db.log(), ElementsAre(HasSubstr("topic 'nobody.cares' has no handler")));
 }
 
 TEST(store_for_tests, another_store_can_have_the_clock_of_a_test)

@@ -154,7 +154,7 @@ TEST_P(hanging_servers, a_commit_that_gets_no_answer_is_unknown_after_a_while)
     freeze();
     try {
         tx.commit();
-        ADD_FAILURE() << "nobody can have answered";
+        ADD_FAILURE() << "there can be no answer";
     } catch (const error& failure) {
         EXPECT_TRUE(failure.in_doubt()) << failure.what();
         EXPECT_FALSE(failure.retryable()) << failure.what();

@@ -1,4 +1,4 @@
-// A ready message is shown by why nobody has claimed it yet; all other states have one word.
+// A ready message is shown by why no worker has claimed it yet; all other states have one word.
 #include "app/cli/state_words.hpp"
 
 #include "app/cli/text.hpp"

@@ -100,7 +100,7 @@ lifecycle told_to(const std::shared_ptr<workplace>& place)
                         place->screen.log(fmt::format("dead     {}", name_of(which)));
                     else if (answer == settled_as::lost)
                         place->screen.log(
-                            fmt::format("lost     {}: somebody else has it", name_of(which)));
+                            fmt::format("lost     {}: another worker has it", name_of(which)));
                     else if (answer == settled_as::done && place->what.verbose)
                         place->screen.log(fmt::format("done     {}", name_of(which)));
                 }};

@@ -232,7 +232,7 @@ std::vector<std::string> inherited_passwords()
 {
     std::vector<std::string> result;
     for (const auto* name : {"PGPASSWORD", "MYSQL_PWD"})
-        if (const char* found = std::getenv(name)) // NOLINT(concurrency-mt-unsafe): nobody sets it
+        if (const char* found = std::getenv(name)) // NOLINT(concurrency-mt-unsafe): never set
             result.emplace_back(found);
     return result;
 }

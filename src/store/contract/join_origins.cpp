@@ -28,7 +28,7 @@ std::string cause_here()
     return scope ? scope->cause() : std::string{};
 }
 
-// The trace in which its join was opened goes on; else that of whoever ends the join.
+// The trace in which its join was opened goes on; else that of what ends the join.
 std::string headers_of(const join_record& join, std::string_view trace, random_source& random)
 {
     headers all{{std::string(join_header), to_string(join.id)}};
@@ -58,7 +58,7 @@ join_id join_book::open(const join_options& how)
         table_.insert({.id = id, .how = how, .correlation_id = correlation_id, .trace = trace});
     if (!how.deadline)
         return id;
-    // A message that expires without ever running: whoever claims, or looks ahead, sees to that.
+    // A message that expires without ever running: claims and looks ahead see to that.
     const auto about = to_string(id);
     new_message timer;
     timer.topic = deadline_topic;

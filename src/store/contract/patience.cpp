@@ -1,4 +1,4 @@
-// Ending waits from outside: a socket that is shut down answers whoever reads from it at once.
+// Ending waits from outside: reading from a socket that is shut down ends at once.
 #include "store/contract/patience.hpp"
 
 #include <algorithm>

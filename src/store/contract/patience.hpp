@@ -1,5 +1,5 @@
 // How long a worker waits for its stores. A server that hangs answers nothing and closes nothing:
-// whoever waits for it must be able to stop waiting.
+// a thread that waits for it must be able to stop waiting.
 #pragma once
 
 #include <posthorn/environment.hpp>

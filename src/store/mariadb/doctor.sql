@@ -21,7 +21,7 @@ SELECT COUNT(*) FROM {p}message m
    AND NOT EXISTS (SELECT 1 FROM {p}finished f WHERE f.seq = m.seq)
 
 -- name: keys_astray
--- Heads that are not where they should be, messages that wait behind nobody, and second heads. A stale head is moved on
+-- Heads that are not where they should be, messages that wait behind no other, and second heads. A stale head is moved on
 -- before the next claim.
 SELECT (SELECT COUNT(*) FROM {p}key_head h
          WHERE NOT EXISTS (SELECT 1 FROM {p}stale_head s WHERE s.ordering_key = h.ordering_key)

@@ -20,7 +20,7 @@ std::string prefix_of(const borrow_options& options)
     return options.schema + ".";
 }
 
-// The server reports each change, so this asks nobody. Bytes that are not converted are checked.
+// The server reports each change, so this sends nothing. Bytes that are not converted are checked.
 void require_utf8(const PGconn* db)
 {
     const auto reported = [&](const char* name) -> std::string_view {

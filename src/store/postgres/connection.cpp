@@ -52,7 +52,7 @@ duration silence_max(const location& where)
 }
 
 // A connection of ours does not block while it sends, so that a server that reads nothing cannot
-// hold it up. Whoever borrows it finds it as libpq makes it.
+// hold it up. A borrower finds it as libpq makes it.
 class without_blocking {
 public:
     explicit without_blocking(PGconn* db) : db_(db) { PQsetnonblocking(db_, 1); }

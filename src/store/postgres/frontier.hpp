@@ -136,7 +136,7 @@ public:
     }
 
     /// A claim of plain messages has committed, which began in these tables. Where their numbers
-    /// have no gaps, nobody needs to look whether anything waits between them.
+    /// have no gaps, there is no need to look whether anything waits between them.
     void claimed(std::int64_t first, std::int64_t last, std::int64_t count, incarnation tables)
     {
         const std::lock_guard lock(mutex_);

@@ -173,7 +173,7 @@ private:
         std::size_t which = 0;
         std::uint32_t turn = 0; ///< how often the place was used: late answers find nobody
         bool is_sent = false;
-        bool asks_for_streams = false; ///< nobody answered; now we want to know why
+        bool asks_for_streams = false; ///< there was no answer; now we want to know why
     };
 
     struct burst_item {
@@ -417,9 +417,9 @@ private:
     void take_declared(natsMsg& answer)
     {
         declaring_until_ = {};
-        const bool nobody = status_of(answer) == "503";
-        auto problem = nobody ? std::string("JetStream does not answer")
-                              : problem_with_declaring(payload_of(answer));
+        const bool unanswered = status_of(answer) == "503";
+        auto problem = unanswered ? std::string("JetStream does not answer")
+                                  : problem_with_declaring(payload_of(answer));
         if (log_ && !problem.empty() && problem != not_declared_)
             log_(log_level::warning, fmt::format("{}: the stream '{}' is not declared: {}", name_,
                                                  how_.declare->stream, problem));
@@ -473,13 +473,13 @@ private:
         heard_at_ = steady_clock::now();
         auto& mine = places_[at];
         const auto& message = mine.of->what[mine.which];
-        const bool nobody = status_of(answer) == "503";
+        const bool unanswered = status_of(answer) == "503";
         if (mine.asks_for_streams)
-            settle(at, unroutable(nats_answer_about_streams(nobody ? "" : payload_of(answer),
+            settle(at, unroutable(nats_answer_about_streams(unanswered ? "" : payload_of(answer),
                                                             subject_of(message))));
         else if (is_usual_nats_answer(payload_of(answer)))
             settle(at, publish_answer::yes());
-        else if (!nobody)
+        else if (!unanswered)
             settle(at, nats_answer(payload_of(answer), subject_of(message)));
         else
             ask_for_streams(mine, at);

@@ -24,7 +24,7 @@ refusal why_not(int status)
     switch (status) {
     case 410: return refusal::gone; // the one that means never again
     case 408:                       // the request came too slowly
-    case 409:                       // somebody else is at it, perhaps with the same message
+    case 409:                       // another request is at it, perhaps with the same message
     case 423:                       // locked
     case 425:                       // too early
         return refusal::rejected;

@@ -30,5 +30,5 @@ done
 until_true count_is 'done' 100
 stop
 (($(log_count 'no room for another process') <= 1)) || fail "the shortage is told once"
-(($(log_count 'can accept nobody') <= 2)) || fail "and so is that of the port"
+(($(log_count 'cannot accept connections') <= 2)) || fail "and so is that of the port"
 (($(wc -l <"$log") < 30)) || fail "the log should stay short: $(wc -l <"$log") lines"

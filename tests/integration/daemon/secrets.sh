@@ -80,7 +80,7 @@ for form in text json; do
     is_clean "$log" "$scratch/daemon-out" "$scratch/ready" "$scratch/metrics"
 done
 
-# Other systems: what is in their URLs, and what stands beside them. Nobody listens at these ports.
+# Other systems: what is in their URLs, and what stands beside them. Nothing listens at these ports.
 signing=whsec_$(printf '%s' "$canary-and-more-of-it" | base64)
 export POSTHORN_TEST_HOOK=http://127.0.0.1:1/services/cAnArY-path?key=cAnArY-parameter POSTHORN_TEST_SIGNING=$signing
 configure <<END
@@ -301,7 +301,7 @@ wrong 'stores[0].url: ' <<END
 url = { env = "POSTHORN_TEST_SECRET" }
 END
 
-# Passwords that were not encoded are in nothing that is told either. Nobody listens at these ports.
+# Passwords that were not encoded are in nothing that is told either. Nothing listens at these ports.
 configure <<END
 [daemon]
 listen = "127.0.0.1:0"

@@ -89,7 +89,7 @@ TEST_F(postgres_offers, a_worker_that_stops_gives_back_what_it_is_handed)
     EXPECT_EQ(report.released, 1U);
 }
 
-// A message that runs alone may take its process down: nobody else may have been started by then.
+// A message that runs alone may take its process down: no other may have been started by then.
 // Proves: I5, F26
 TEST_F(postgres_offers, a_worker_for_one_at_a_time_is_handed_nothing_while_it_is_busy)
 {

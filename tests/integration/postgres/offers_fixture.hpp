@@ -27,7 +27,7 @@ class postgres_offers : public server_fixture {
 protected:
     postgres_offers() { lie_down(*bell_); }
 
-    /// Armed, and nobody is left whose end it would look after.
+    /// Armed, and no worker is left whose end it would look after.
     void lie_down(contract::bell& which)
     {
         which.arm();

@@ -179,7 +179,7 @@ TEST_F(postgres_offers, constraints_made_immediate_hand_nothing_over_before_the_
             if (!before)
                 admin_->execute(made);
             EXPECT_EQ(admin_->count("SELECT count(*) FROM " + schema_ + ".batch"), 0) << made;
-            bell_->withdraw(); // waits for nobody
+            bell_->withdraw(); // which does not wait
             EXPECT_EQ(offers(), 0);
             offer();
             const auto other = enqueue(store_, {"orders", ""});

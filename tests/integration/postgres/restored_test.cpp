@@ -159,7 +159,7 @@ TEST_F(postgres_restored, a_worker_of_old_tables_does_not_raise_the_mark_of_new_
     restore();
     admin_->commit();
     EXPECT_EQ(queue.claim(who, {.limit = 500}).size(), 500U); // raises it by its count
-    EXPECT_EQ(mark(), 0) << "9,500 of these have been claimed by nobody";
+    EXPECT_EQ(mark(), 0) << "9,500 of these were never claimed";
     auto another = open_with("");
     EXPECT_EQ(claim_all() + static_cast<int>(outbox(another).claim(who).size()), many - 500);
 }
