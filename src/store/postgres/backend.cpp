@@ -1,6 +1,7 @@
 // Opening a PostgreSQL store, and connecting again when the server comes back.
 #include "store/postgres/backend.hpp"
 
+#include "store/contract/hurry.hpp"
 #include "store/contract/patience.hpp"
 #include "store/postgres/lease_bell.hpp"
 #include "store/postgres/listening_bell.hpp"
@@ -20,6 +21,11 @@ namespace {
 // How often a lost server is tried before a caller hears of it: about four seconds.
 constexpr int connects_max = 6;
 constexpr std::chrono::milliseconds first_pause{100};
+
+conversation::purpose purpose_of_work()
+{
+    return contract::hurry::is_on() ? conversation::purpose::work : conversation::purpose::write;
+}
 
 } // namespace
 
@@ -102,16 +108,22 @@ std::unique_ptr<connection> backend::connect()
     }
 }
 
-owned_session backend::own_session()
+owned_session backend::own_session(conversation::purpose why)
 {
-    return {connections(),        take(),          conversation::purpose::write,
-            options_.environment, options_.limits, frontier_,
-            doorbell_.get()};
+    return {connections(), take(),         why, options_.environment, options_.limits,
+            frontier_,     doorbell_.get()};
 }
 
 std::unique_ptr<contract::session> backend::begin()
 {
     return std::make_unique<owned_session>(connections(), take(), conversation::purpose::write,
+                                           options_.environment, options_.limits, frontier_,
+                                           doorbell_.get());
+}
+
+std::unique_ptr<contract::session> backend::begin_work()
+{
+    return std::make_unique<owned_session>(connections(), take(), purpose_of_work(),
                                            options_.environment, options_.limits, frontier_,
                                            doorbell_.get());
 }
@@ -154,7 +166,7 @@ std::vector<enqueued> backend::insert(std::span<const contract::new_message> mes
 std::vector<settled_as> backend::settle(std::string_view owner, fence which,
                                         std::span<const contract::decided> what, bool keep_done)
 {
-    auto own = own_session();
+    auto own = own_session(purpose_of_work());
     auto answers = own.queue().settle_and_commit(owner, which, what, keep_done);
     if (doorbell_ && own.writer().has_added()) // by what follows the ends of messages
         doorbell_->ring();

@@ -35,6 +35,7 @@ public:
             std::shared_ptr<shared_connections> shared = nullptr);
 
     std::unique_ptr<contract::session> begin() override;
+    std::unique_ptr<contract::session> begin_work() override;
     std::unique_ptr<contract::session> read() override;
     batch claim(const contract::claim_request& request) override;
     std::vector<enqueued> insert(std::span<const contract::new_message> messages) override;
@@ -53,7 +54,7 @@ private:
     std::unique_ptr<connection> connect();
     [[nodiscard]] postgres::pool& connections() { return shared_ ? shared_->pool : pool_; }
     [[nodiscard]] postgres::pool::turn take();
-    owned_session own_session();
+    owned_session own_session(conversation::purpose why = conversation::purpose::write);
     [[nodiscard]] location where_to_listen() const;
     rows run_alone(const contract::named_statement& which, const arguments& with);
     [[nodiscard]] std::unique_ptr<contract::bell> make_lease_bell(std::string_view name) const;

@@ -2,6 +2,7 @@
 // answers come back in one round trip.
 #include "store/postgres/connection.hpp"
 
+#include "store/contract/held_elsewhere.hpp"
 #include "store/contract/patience.hpp"
 #include "store/postgres/statements.hpp"
 #include <posthorn/error.hpp>
@@ -119,6 +120,7 @@ connection::connection(const location& where, serving whom)
     : owned_(true),
       prepares_(where.pooler == location::pooling::none && whom == serving::one_schema),
       silence_max_(silence_max(where)),
+      lock_timeout_(std::chrono::duration_cast<std::chrono::milliseconds>(where.lock_timeout)),
       prefix_(where.prefix())
 {
     const std::array keywords{"dbname", "fallback_application_name", "client_encoding",
@@ -212,10 +214,25 @@ void connection::mark_prepared(const contract::named_statement& which)
     prepared_[index] = true;
 }
 
-void connection::fail(const PGresult* failed, std::string_view during, commit_sent commit) const
+void connection::fail(const PGresult* failed, std::string_view during, commit_sent commit)
 {
-    throw_error(db_, failed, during, commit,
-                was_silent_ ? "the server has not answered for too long" : "");
+    try {
+        throw_error(db_, failed, during, commit,
+                    was_silent_ ? "the server has not answered for too long" : "");
+    } catch (const contract::held_elsewhere&) {
+        held_at_ = std::chrono::steady_clock::now();
+        throw;
+    }
+}
+
+// Workers hold a lock for the rest of a short transaction. An application may hold it for longer,
+// and hold more of them: then they must not cost the long wait one by one.
+std::chrono::milliseconds connection::brief_wait() const
+{
+    using namespace std::chrono_literals;
+    const bool was_held = held_at_ && std::chrono::steady_clock::now() - *held_at_ < 1s;
+    const auto wait = was_held ? 2ms : 50ms;
+    return lock_timeout_ > 0ms ? std::min(std::chrono::milliseconds{wait}, lock_timeout_) : wait;
 }
 
 // Waits until the socket is ready. False: the wait is over, and with it the connection; what libpq

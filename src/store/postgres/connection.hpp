@@ -10,6 +10,7 @@
 
 #include <libpq-fe.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -118,6 +119,13 @@ public:
         return local_settings_ ? &*local_settings_ : nullptr;
     }
 
+    /// As the URL says; 0: none.
+    [[nodiscard]] std::chrono::milliseconds lock_timeout() const noexcept { return lock_timeout_; }
+
+    /// How long a transaction in a hurry waits for a lock: hardly at all for a while after it has
+    /// waited for one in vain.
+    [[nodiscard]] std::chrono::milliseconds brief_wait() const;
+
     std::optional<std::string> known_worker; ///< whose name this session has written
 
     /// Whether names without a schema are looked for where the role wants it; else nowhere but in
@@ -130,7 +138,7 @@ private:
     [[nodiscard]] bool is_prepared(const contract::named_statement& which) const;
     void mark_prepared(const contract::named_statement& which);
     [[noreturn]] void fail(const PGresult* failed, std::string_view during,
-                           commit_sent commit = commit_sent::no) const;
+                           commit_sent commit = commit_sent::no);
     void send(const step& what);
     void flush();
     PGresult* next_result();
@@ -146,6 +154,8 @@ private:
     bool prepares_;
     duration silence_max_{};  ///< a server that says nothing for so long is given up; 0: never
     bool was_silent_ = false; ///< and it was
+    std::chrono::milliseconds lock_timeout_{};                     ///< 0: none
+    std::optional<std::chrono::steady_clock::time_point> held_at_; ///< a lock, for too long
     std::string prefix_;
     std::optional<arguments> local_settings_;
     std::vector<bool> prepared_;

@@ -24,11 +24,22 @@ std::vector<step> conversation::with_begin(std::vector<step> steps, std::size_t&
     if (!begin_pending_)
         return steps;
     begin_pending_ = false;
+    waits_as_callers_do_ = false;
     std::vector<step> all;
     all.push_back(
-        {why_ == purpose::write ? sql::begin_writing::text : sql::begin_reading::text, none});
-    if (const auto* settings = db_.local_settings())
+        {why_ == purpose::read ? sql::begin_reading::text : sql::begin_writing::text, none});
+    const auto* settings = db_.local_settings();
+    if (settings != nullptr && why_ == purpose::work) {
+        patience_ = *settings;
+        patience_.set(sql::set_locally::lock_timeout, db_.brief_wait().count());
+        settings = &patience_;
+    }
+    if (settings != nullptr) {
         all.push_back({sql::set_locally::text, *settings});
+    } else if (why_ == purpose::work) {
+        patience_.set(sql::wait_up_to::lock_timeout, db_.brief_wait().count());
+        all.push_back({sql::wait_up_to::text, patience_});
+    }
     added = all.size();
     for (const auto& each : steps)
         all.push_back(each);
@@ -81,6 +92,11 @@ void conversation::begin_for_caller()
     if (why_ != purpose::lent && !db_.has_callers_path && !gave_callers_path_ && !failed)
         give_callers_path();
     begin();
+    if (why_ == purpose::work && !failed && !std::exchange(waits_as_callers_do_, true)) {
+        arguments as_the_url_says; // a settlement hook may need a lock of the application's
+        as_the_url_says.set(sql::wait_up_to::lock_timeout, db_.lock_timeout().count());
+        run(sql::wait_up_to::text, as_the_url_says);
+    }
 }
 
 // A session of ours gets it once, and keeps it: statements are planned anew whenever it changes.

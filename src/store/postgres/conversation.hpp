@@ -11,7 +11,8 @@ namespace posthorn::postgres {
 /// nothing, and one that asks once costs one round trip before its commit.
 class conversation {
 public:
-    enum class purpose { write, read, lent };
+    /// `work` writes, too, but waits for a lock only briefly: it throws `contract::held_elsewhere`.
+    enum class purpose { write, work, read, lent };
 
     conversation(connection& db, purpose why)
         : db_(db), begin_pending_(why != purpose::lent), why_(why)
@@ -57,6 +58,8 @@ private:
 
     bool begin_pending_;
     bool gave_callers_path_ = false; ///< in this transaction
+    bool waits_as_callers_do_ = false;
+    arguments patience_; ///< what it says about its time-outs
     purpose why_;
 };
 

@@ -1,4 +1,5 @@
 // The table of PostgreSQL's error codes: what each means to us and what may be done about it.
+#include "store/contract/held_elsewhere.hpp"
 #include "store/postgres/connection.hpp"
 #include <posthorn/error.hpp>
 
@@ -144,18 +145,22 @@ void throw_error(PGconn* db, const PGresult* failed, std::string_view during, co
                        : said != nullptr ? std::string(said)
                                          : first_line(PQerrorMessage(db));
     const auto found = choose(db, native, words, during);
-    throw error(in_doubt ? error_code::connection_lost : found.code,
-                fmt::format("PostgreSQL: {}{} ({}){}{}", words,
-                            native.empty() ? "" : fmt::format(" [{}]", native), during,
-                            in_doubt || !found.advice.empty() ? ": " : "",
-                            in_doubt ? "the commit may or may not have happened; look the message "
-                                       "up by its id"
-                                     : found.advice),
-                {.retryable = found.retryable && !in_doubt,
-                 .in_doubt = in_doubt,
-                 .poisons_connection = broken || found.code == error_code::connection_lost,
-                 .native_code = number_of(native),
-                 .statement = std::string(during)});
+    const auto code = in_doubt ? error_code::connection_lost : found.code;
+    const auto text = fmt::format(
+        "PostgreSQL: {}{} ({}){}{}", words, native.empty() ? "" : fmt::format(" [{}]", native),
+        during, in_doubt || !found.advice.empty() ? ": " : "",
+        in_doubt ? "the commit may or may not have happened; look the message "
+                   "up by its id"
+                 : found.advice);
+    const error::properties details{.retryable = found.retryable && !in_doubt,
+                                    .in_doubt = in_doubt,
+                                    .poisons_connection =
+                                        broken || found.code == error_code::connection_lost,
+                                    .native_code = number_of(native),
+                                    .statement = std::string(during)};
+    if (native == "55P03" && !in_doubt)
+        throw contract::held_elsewhere(code, text, details);
+    throw error(code, text, details);
 }
 
 } // namespace posthorn::postgres

@@ -181,10 +181,12 @@ settled AS (
 -- fragment: own_plain_batch
 WITH b AS MATERIALIZED (
     SELECT fence, open FROM {p}batch
-     WHERE fence = :fence::bigint AND owner = :owner::text AND pg_catalog.cardinality(others) = 0 FOR UPDATE)
+     WHERE fence = :fence::bigint AND owner = :owner::text AND pg_catalog.cardinality(others) = 0
+       FOR UPDATE SKIP LOCKED)
 
 -- name: settle_plain
--- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind.
+-- A batch of nothing but plain messages is done. Says 0 also when the batch is of another kind, or another transaction
+-- holds it.
 {{own_plain_batch}},
 settled AS (
     UPDATE {p}message m SET state = 6, finished_at = (SELECT {p}clock(:now::bigint))

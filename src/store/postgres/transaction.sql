@@ -7,6 +7,10 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 -- name: begin_reading
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
+-- name: wait_up_to
+-- For this transaction only.
+SELECT pg_catalog.set_config('lock_timeout', :lock_timeout::bigint::text, true)
+
 -- name: commit
 COMMIT
 
