@@ -61,7 +61,7 @@ std::vector<found_row> ask_postgres(const std::string& url, const std::string& s
 {
     postgres::connection db(postgres::location::parse(url));
     db.execute("BEGIN TRANSACTION READ ONLY", "discover stores");
-    // The query is not ours: its tables are looked for where the role, the database or the URL says.
+    // The query is not ours: its tables are where the role, the database or the URL says.
     db.execute("SET LOCAL search_path TO DEFAULT", "discover stores");
     const std::unique_ptr<PGresult, void (*)(PGresult*)> rows(PQexec(db.handle(), sql.c_str()),
                                                               &PQclear);
