@@ -26,6 +26,9 @@ using namespace std::chrono_literals;
 // A worker that is running takes what is due within seconds.
 constexpr duration late_after = 1min;
 
+// Clocks are adjusted by less than this all the time.
+constexpr duration clock_tolerance = 2s;
+
 constexpr std::size_t names_max = 5;
 constexpr std::size_t page = 500;
 
@@ -93,6 +96,23 @@ public:
                  "concurrency or start more; `posthorn why` explains a single message");
     }
 
+    // Of the first messages that are not due yet: a backlog may be long.
+    void look_at_messages_ahead()
+    {
+        std::size_t count = 0;
+        for (const auto as : {ready_state::delayed, ready_state::retrying})
+            for (const auto& each : list_messages(
+                     where_, {.state = message_state::ready, .ready_as = as, .limit = page}))
+                if (std::max(each.created_at, each.failed_at.value_or(each.created_at)) >
+                    now_ + clock_tolerance)
+                    ++count;
+        if (count > 0)
+            warn("messages ahead",
+                 fmt::format("{} that wait were written at a later time than it is", count),
+                 "the database's clock ran ahead and was set back: check time synchronisation; a "
+                 "worker makes them count their time from now, within a minute or two");
+    }
+
     void look_at_parked_topics()
     {
         const auto count = count_messages(where_).parked;
@@ -157,8 +177,9 @@ public:
             warn("jobs ahead",
                  fmt::format("not waiting for their next instant but for a later one: {}",
                              list_of(too_far)),
-                 "the database's clock ran ahead and was set back: check time synchronisation, and "
-                 "make these jobs again (`posthorn jobs delete`, `posthorn jobs add`)");
+                 "the database's clock ran ahead and was set back: check time synchronisation; a "
+                 "worker moves these jobs to their next instant within a minute or two, and if it "
+                 "does not, make them again (`posthorn jobs delete`, `posthorn jobs add`)");
     }
 
 private:
@@ -208,6 +229,7 @@ void look_at_waiting_work(store& where, std::vector<finding>& into)
 {
     examiner looks(where, into);
     looks.look_at_due_messages();
+    looks.look_at_messages_ahead();
     looks.look_at_parked_topics();
     looks.look_at_jobs();
 }

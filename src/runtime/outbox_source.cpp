@@ -19,13 +19,18 @@ outbox_options without_log_of_deaths(outbox_options options)
 
 } // namespace
 
-outbox_source::outbox_source(store where, outbox_options options)
-    : store_(std::move(where)), outbox_(store_, without_log_of_deaths(std::move(options)))
+outbox_source::outbox_source(store where, outbox_options options,
+                             std::shared_ptr<clock_minder> clock)
+    : store_(std::move(where)),
+      outbox_(store_, without_log_of_deaths(std::move(options))),
+      clock_(clock ? std::move(clock) : std::make_shared<clock_minder>(store_))
 {}
 
 batch outbox_source::claim(const owner& who, const claim_options& how)
 {
-    return outbox_.claim(who, how);
+    auto claimed = outbox_.claim(who, how);
+    clock_->saw(claimed.claimed_at);
+    return claimed;
 }
 
 settle_result outbox_source::settle(const owner& who, std::span<const settlement> what)
@@ -54,6 +59,7 @@ reap_report outbox_source::reap()
 
 contract::outlook outbox_source::outlook()
 {
+    clock_->look();
     return store_.backend().outlook();
 }
 

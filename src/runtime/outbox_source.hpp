@@ -2,14 +2,19 @@
 #pragma once
 
 #include "runtime/claimable.hpp"
+#include "runtime/clock_minder.hpp"
 #include <posthorn/outbox.hpp>
 #include <posthorn/store.hpp>
+
+#include <memory>
 
 namespace posthorn::runtime {
 
 class outbox_source final : public claimable {
 public:
-    outbox_source(store where, outbox_options options);
+    /// `clock` outlives it where sources come and go; else it has one of its own.
+    outbox_source(store where, outbox_options options,
+                  std::shared_ptr<clock_minder> clock = nullptr);
 
     batch claim(const owner& who, const claim_options& how) override;
     settle_result settle(const owner& who, std::span<const settlement> what) override;
@@ -27,6 +32,7 @@ public:
 private:
     store store_;
     posthorn::outbox outbox_;
+    std::shared_ptr<clock_minder> clock_;
 };
 
 } // namespace posthorn::runtime

@@ -109,7 +109,8 @@ struct worker::state {
     std::shared_ptr<const worker_options> options;
     serving_options serving;
     store_provider provider;
-    std::optional<store> only; ///< of a worker with one store
+    std::optional<store> only;                    ///< of a worker with one store
+    std::shared_ptr<runtime::clock_minder> clock; ///< the same
     std::shared_ptr<runtime::handler_table> table = std::make_shared<runtime::handler_table>();
     services_by_name services;
     owner who;
@@ -120,12 +121,12 @@ struct worker::state {
     std::shared_ptr<runtime::rounds> making;  ///< the same, with many stores
 
     // Handlers are registered after the worker is made, so their rules are looked for here.
-    [[nodiscard]] std::function<std::shared_ptr<runtime::claimable>(const store&)> claim_from()
-        const
+    [[nodiscard]] std::function<std::shared_ptr<runtime::claimable>(const store&)> claim_from(
+        std::shared_ptr<runtime::clock_minder> clock = nullptr) const
     {
-        return [how = options, routes = table](const store& where) {
-            return std::make_shared<runtime::outbox_source>(where,
-                                                            with_handlers(how->outbox, routes));
+        return [how = options, routes = table, clock = std::move(clock)](const store& where) {
+            return std::make_shared<runtime::outbox_source>(
+                where, with_handlers(how->outbox, routes), clock);
         };
     }
 
@@ -163,8 +164,10 @@ struct worker::state {
 
     run_report run_one(const stop_request& stop, const run_options& how)
     {
+        if (!clock) // which remembers what it has seen, also for those who run again and again
+            clock = std::make_shared<runtime::clock_minder>(*only);
         const auto with =
-            std::make_shared<runtime::engine>(claim_from()(*only), table, options, who);
+            std::make_shared<runtime::engine>(claim_from(clock)(*only), table, options, who);
         begin(with, nullptr);
         const end_of_run at_end{*this};
         return logged(how, [&] { return runtime::dispatcher(with).run(stop, how); });

@@ -40,6 +40,20 @@ void fire_timer(job_book& book, const contract::job_row& timer)
     book.jobs().remove(timer.number);
 }
 
+// A tick that comes before its instant does so because the clock ran ahead and was set back: what
+// followed from the earlier time is worked out anew. Instants that have run do not run again.
+std::optional<timestamp> next_by_the_clock(const contract::job_row& job)
+{
+    if (job.kind == contract::job_kind::job) {
+        const auto times = schedule_of(core::options_from(job.definition), job.created_at);
+        return std::min(*job.next_at, times.next(job.now).value_or(*job.next_at));
+    }
+    const auto ahead = job.updated_at - job.now;
+    const auto wait = *job.next_at - job.updated_at;
+    return ahead > duration::zero() && wait >= duration::zero() && wait < ahead ? job.now + wait
+                                                                                : *job.next_at;
+}
+
 } // namespace
 
 schedule schedule_of(const job_options& how, timestamp created_at)
@@ -104,9 +118,11 @@ outcome handle_tick(transaction& tx, message_id tick, std::string_view payload)
     if (!job || job->tick != tick)
         return done(); // it was deleted, paused or changed
     if (job->next_at && *job->next_at > job->now) {
-        book.arm(*job, job->next_at);
+        book.arm(*job, next_by_the_clock(*job));
         return done();
     }
+    if (job->skip_before && *job->skip_before > job->now)
+        job->skip_before = job->now; // the clock ran ahead when the pause ended
     if (job->kind == contract::job_kind::timer) {
         fire_timer(book, *job);
         return done();

@@ -176,7 +176,8 @@ std::string of_clock(const message_record& what, const circumstances& around)
     return latest > around.now + tolerance
                ? fmt::format(
                      "; the database's clock ran ahead and was set back: by it this message "
-                     "was last touched {}",
+                     "was last touched {}. A worker that runs makes it count its time from now, "
+                     "within a minute or two, unless it was to wait for longer than that",
                      at(latest, around))
                : std::string{};
 }

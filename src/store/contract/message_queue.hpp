@@ -81,6 +81,11 @@ public:
     virtual std::vector<overdue_batch> overdue_batches(std::size_t limit) = 0;
 
     virtual std::size_t expire_due(std::size_t limit) = 0;
+
+    /// For a clock that ran ahead and was set back: messages and leases that were written before
+    /// wait as long from now as they were to wait then, and ticks of jobs are due. Up to `limit`
+    /// messages; returns how many. A wait that is longer than what the clock was set back by stays.
+    virtual std::size_t bring_back(std::size_t limit) = 0;
 };
 
 } // namespace posthorn::contract

@@ -397,6 +397,48 @@ std::size_t queue::expire_due(std::size_t limit)
     return expire_due(db_.now(), limit);
 }
 
+// What another transaction holds is left for the next time.
+std::size_t queue::bring_back(std::size_t limit)
+{
+    const auto now = db_.now();
+    std::vector<std::pair<std::int64_t, std::int64_t>> found; // numbers, and their new times
+    {
+        auto row = db_.use(sql::leases_ahead::text);
+        row.bind(sql::leases_ahead::now, now);
+        while (row.step())
+            found.emplace_back(row.integer(0), row.integer(1));
+    }
+    const auto is_free = [this](const contract::named_statement& lock, int which,
+                                std::int64_t number) {
+        auto row = db_.use(lock);
+        row.bind(which, number);
+        return row.step();
+    };
+    for (const auto& [number, until] : found)
+        if (is_free(sql::lock_free_batch::text, sql::lock_free_batch::fence, number)) {
+            using statement = sql::renew_batch;
+            db_.use(statement::text)
+                .bind(statement::fence, number)
+                .bind(statement::lease_until, until)
+                .run();
+        }
+    found.clear();
+    {
+        using statement = sql::written_ahead;
+        auto row = db_.use(statement::text);
+        row.bind(statement::now, now).bind(statement::limit, static_cast<std::int64_t>(limit));
+        while (row.step())
+            found.emplace_back(row.integer(0), row.integer(1));
+    }
+    std::erase_if(found, [&](const auto& each) {
+        return !is_free(sql::lock_free_queued::text, sql::lock_free_queued::seq, each.first);
+    });
+    using statement = sql::set_due;
+    for (const auto& [seq, due_at] : found)
+        db_.use(statement::text).bind(statement::seq, seq).bind(statement::due_at, due_at).run();
+    return found.size();
+}
+
 std::vector<leaving> queue::lock_expirable(timestamp now, std::size_t limit)
 {
     std::vector<leaving> late;

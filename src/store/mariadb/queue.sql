@@ -166,7 +166,7 @@ VALUES (:seq, :place, :due_at, :fence, :attempts,
 -- name: requeue_queued
 UPDATE {p}queue
    SET place = IF(:place = 4 AND ordering_key IS NULL, 5, :place),
-       due_at = COALESCE(:due_at, due_at), attempts = attempts + :attempts, errors = errors + :errors,
+       due_at = COALESCE(:due_at, LEAST(due_at, :now)), attempts = attempts + :attempts, errors = errors + :errors,
        started_at = COALESCE(:started_at, started_at), failed_at = COALESCE(:failed_at, failed_at),
        finished_at = :finished_at, last_error = COALESCE(:error, last_error)
  WHERE seq = :seq
@@ -227,3 +227,28 @@ UPDATE {p}queue SET place = :place WHERE seq = :seq
 -- name: expirable
 SELECT seq FROM {p}queue FORCE INDEX ({p}queue_expiry)
  WHERE place IN (0, 1, 2, 9) AND expires_at <= :now LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: written_ahead
+-- A message is due some time after the latest instant at which it was enqueued, started or failed. If that instant is
+-- still to come, the clock was set back, and the time counts from now.
+SELECT seq, CASE WHEN topic = 'job.tick' THEN :now ELSE due_at - (since - :now) END
+  FROM (SELECT q.seq, m.topic, q.due_at,
+               GREATEST(CASE WHEN m.created_at <= q.due_at THEN m.created_at ELSE 0 END,
+                        CASE WHEN q.started_at <= q.due_at THEN q.started_at ELSE 0 END,
+                        CASE WHEN q.failed_at <= q.due_at THEN q.failed_at ELSE 0 END) AS since
+          FROM {p}queue q FORCE INDEX ({p}queue_place) JOIN {p}message m ON m.seq = q.seq
+         WHERE q.place IN (0, 1, 2, 9) AND q.due_at > :now) waiting
+ WHERE since > :now + 2000000 AND due_at - since < since - :now LIMIT :limit
+
+-- name: lock_free_queued
+SELECT seq FROM {p}queue WHERE seq = :seq AND place IN (0, 1, 2, 9) FOR UPDATE SKIP LOCKED
+
+-- name: set_due
+UPDATE {p}queue SET due_at = :due_at WHERE seq = :seq
+
+-- name: leases_ahead
+SELECT fence, lease_until - (claimed_at - :now) FROM {p}batch
+ WHERE claimed_at > :now + 2000000 AND lease_until >= claimed_at AND lease_until - claimed_at < claimed_at - :now
+
+-- name: lock_free_batch
+SELECT fence FROM {p}batch WHERE fence = :fence FOR UPDATE SKIP LOCKED

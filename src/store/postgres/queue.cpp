@@ -59,13 +59,6 @@ arguments unpark_arguments(const contract::claim_request& request, const environ
     return with;
 }
 
-arguments named(std::string_view worker)
-{
-    arguments with;
-    with.set_text(sql::know_worker::worker, worker);
-    return with;
-}
-
 contract::open_delivery open_delivery_of(const receipt& what, const rows& found, int row,
                                          int state_column, int topic_column, int attempts_column)
 {
@@ -95,12 +88,12 @@ arguments of_members(fence which, std::span<const receipt> what, const environme
     return with;
 }
 
+template <typename Statement>
 arguments late_arguments(std::size_t limit, const environment& world)
 {
     arguments which;
-    set_now(which, sql::late::now, world);
-    which.set(sql::late::limit, static_cast<std::int64_t>(limit));
-    return which;
+    set_now(which, Statement::now, world);
+    return which.set(Statement::limit, static_cast<std::int64_t>(limit));
 }
 
 // Those without a key, and those whose key is among these.
@@ -139,7 +132,9 @@ batch queue::claim_as_known(const contract::claim_request& request)
 {
     // A worker's name is written once, and then known by its number.
     if (talk_.db().known_worker != request.worker) {
-        talk_.run_alone(sql::know_worker::text, named(request.worker), commit_sent::no);
+        talk_.run_alone(sql::know_worker::text,
+                        arguments{}.set_text(sql::know_worker::worker, request.worker),
+                        commit_sent::no);
         talk_.db().known_worker = request.worker;
     }
     const auto now = world_.clock->monotonic();
@@ -259,7 +254,8 @@ batch queue::claim_by_walking(const contract::claim_request& request)
 // In somebody's larger transaction. What that has not committed yet must not move the frontier.
 batch queue::claim(const contract::claim_request& request)
 {
-    talk_.run(sql::know_worker::text, named(request.worker));
+    talk_.run(sql::know_worker::text,
+              arguments{}.set_text(sql::know_worker::worker, request.worker));
     do_chores(request.limit);
     if (!request.unpark.empty())
         talk_.run(sql::unpark::text, unpark_arguments(request, world_));
@@ -273,7 +269,7 @@ batch queue::claim(const contract::claim_request& request)
 void queue::do_chores(std::size_t limit, arrivals seen)
 {
     const auto at_once = std::max(limit, chores_at_once);
-    const auto which = late_arguments(at_once, world_);
+    const auto which = late_arguments<sql::late>(at_once, world_);
     arguments how_many;
     how_many.set(sql::arrivals::limit, static_cast<std::int64_t>(at_once));
     arguments how_many_heads;
@@ -572,10 +568,17 @@ std::vector<contract::overdue_batch> queue::overdue_batches(std::size_t limit)
 
 std::size_t queue::expire_due(std::size_t limit)
 {
-    const auto late = read_waiting(talk_.run(sql::late::text, late_arguments(limit, world_)));
+    const auto late =
+        read_waiting(talk_.run(sql::late::text, late_arguments<sql::late>(limit, world_)));
     if (!late.keys.empty())
         key_heads(talk_, world_).lock(late.keys);
     return expire(late);
+}
+
+std::size_t queue::bring_back(std::size_t limit)
+{
+    using statement = sql::bring_back;
+    return talk_.run(statement::text, late_arguments<statement>(limit, world_)).changed();
 }
 
 // Requires: the locks of their keys.

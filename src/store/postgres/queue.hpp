@@ -35,6 +35,7 @@ public:
     bool renew(std::string_view owner, fence which, duration lease) override;
     std::vector<contract::overdue_batch> overdue_batches(std::size_t limit) override;
     std::size_t expire_due(std::size_t limit) override;
+    std::size_t bring_back(std::size_t limit) override;
 
     /// A settlement that is the whole transaction.
     std::vector<settled_as> settle_and_commit(std::string_view owner, fence which,

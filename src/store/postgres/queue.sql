@@ -215,17 +215,17 @@ settled AS (
 {{close_batch}}
 
 -- name: settle_any
--- :states are those of the table: 0 waits again (after a delay, or at its old time), 4 and 5 are dead, 6 is done. A
--- message is :unharmed where there is a number: its start is taken back, and it goes to that place, or into the queue
--- for 0.
+-- :states are those of the table: 0 waits again (after a delay, or at its old time, which has come), 4 and 5 are dead, 6
+-- is done. A message is :unharmed where there is a number: its start is taken back, and it goes to that place, or into
+-- the queue for 0.
 {{own_batch}},
 c AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
 settled AS (
     UPDATE {p}message m
        SET state = CASE WHEN w.state = 4 AND m.ordering_key = '' THEN 5 ELSE w.state END,
            place = CASE WHEN w.state IN (4, 5) THEN 6 WHEN w.state = 6 THEN 0 WHEN w.unharmed > 0 THEN w.unharmed
-                        WHEN coalesce(c.now + w.delay, m.due_at) > c.now THEN 2 ELSE 1 END,
-           due_at = coalesce(c.now + w.delay, m.due_at),
+                        WHEN w.delay > 0 THEN 2 ELSE 1 END,
+           due_at = coalesce(c.now + w.delay, least(m.due_at, c.now)),
            finished_at = CASE WHEN w.state = 0 THEN 0 ELSE c.now END,
            attempts = {{countable_attempts}} - CASE WHEN w.unharmed IS NOT NULL AND m.state = 3 THEN 1 ELSE 0 END,
            errors = least(m.errors, 2147483646) + CASE WHEN w.error IS NULL THEN 0 ELSE 1 END,
@@ -262,6 +262,33 @@ UPDATE {p}message SET state = 8, place = 0, finished_at = (SELECT {p}clock(:now:
  WHERE seq = ANY (ARRAY (SELECT seq FROM {p}message WHERE seq = ANY (:seqs::bigint[]) AND place NOT IN (0, 5, 6)
                           ORDER BY seq FOR UPDATE SKIP LOCKED))
 RETURNING seq
+
+-- name: bring_back
+-- A message is due some time after the latest instant at which it was enqueued, started or failed. If that instant is
+-- still to come, the clock was set back, and the time counts from now. That needs no lock of a key: places stay.
+WITH clock AS MATERIALIZED (SELECT {p}clock(:now::bigint) AS now),
+ahead AS MATERIALIZED (
+    SELECT m.seq, t.since
+      FROM {p}message m, clock c,
+           LATERAL (SELECT greatest(CASE WHEN m.created_at <= m.due_at THEN m.created_at END,
+                                    CASE WHEN m.started_at <= m.due_at THEN m.started_at END,
+                                    CASE WHEN m.failed_at <= m.due_at THEN m.failed_at END) AS since) t
+     WHERE m.place <> 0 AND m.place NOT IN (5, 6) AND m.due_at > c.now
+       AND t.since > c.now + 2000000 AND m.due_at - t.since < t.since - c.now
+     LIMIT :limit::bigint FOR UPDATE OF m SKIP LOCKED),
+batches AS MATERIALIZED (
+    SELECT b.fence FROM {p}batch b, clock c
+     WHERE b.claimed_at > c.now + 2000000 AND b.lease_until >= b.claimed_at
+       AND b.lease_until - b.claimed_at < b.claimed_at - c.now
+       FOR UPDATE OF b SKIP LOCKED),
+leases AS (
+    UPDATE {p}batch b SET lease_until = b.lease_until - (b.claimed_at - c.now)
+      FROM batches o, clock c
+     WHERE b.fence = o.fence)
+UPDATE {p}message m
+   SET due_at = CASE WHEN m.topic = 'job.tick' THEN c.now ELSE m.due_at - (a.since - c.now) END
+  FROM ahead a, clock c
+ WHERE m.seq = a.seq
 
 -- name: lock_any_batch
 SELECT FROM {p}batch WHERE fence = :fence::bigint FOR UPDATE

@@ -67,6 +67,7 @@ void ledger::requeue(const batch_record::member& which, const core::decision& wh
             // A plain message has no key to block.
             .bind(statement::state, number(dies ? row_state::dead : state))
             .bind(statement::due_at, due_at)
+            .bind(statement::now, now)
             .bind(statement::fence, trace.fence)
             .bind(statement::attempts, std::int64_t{started_at.has_value()})
             .bind(statement::errors, std::int64_t{failed})
@@ -86,6 +87,7 @@ void ledger::requeue(const batch_record::member& which, const core::decision& wh
         row.bind(statement::seq, which.seq)
             .bind(statement::state, number(state))
             .bind(statement::due_at, due_at)
+            .bind(statement::now, now)
             .bind(statement::attempts, std::int64_t{started_at.has_value()})
             .bind(statement::errors, std::int64_t{failed})
             .bind(statement::started_at, started_at)

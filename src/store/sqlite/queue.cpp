@@ -279,4 +279,22 @@ std::size_t queue::expire_due(std::size_t limit)
     return late.size();
 }
 
+std::size_t queue::bring_back(std::size_t limit)
+{
+    const auto now = world_.clock->now();
+    db_.use(sql::bring_back_leases::text).bind(sql::bring_back_leases::now, now).run();
+    std::vector<std::pair<std::int64_t, std::int64_t>> found; // and when each is due
+    {
+        using statement = sql::written_ahead;
+        auto row = db_.use(statement::text);
+        row.bind(statement::now, now).bind(statement::limit, static_cast<std::int64_t>(limit));
+        while (row.step())
+            found.emplace_back(row.integer(0), row.integer(1));
+    }
+    using statement = sql::set_due;
+    for (const auto& [seq, due_at] : found)
+        db_.use(statement::text).bind(statement::seq, seq).bind(statement::due_at, due_at).run();
+    return found.size();
+}
+
 } // namespace posthorn::sqlite

@@ -32,6 +32,7 @@ public:
     bool renew(std::string_view owner, fence which, duration lease) override;
     std::vector<contract::overdue_batch> overdue_batches(std::size_t limit) override;
     std::size_t expire_due(std::size_t limit) override;
+    std::size_t bring_back(std::size_t limit) override;
 
 private:
     void unpark(const contract::claim_request& request);

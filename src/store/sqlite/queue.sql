@@ -88,14 +88,14 @@ DELETE FROM {p}message WHERE seq = :seq
 -- A message from the log that comes back, or died: from now on it has a row of its own.
 INSERT INTO {p}queue (seq, state, due_at, fence, attempts, errors, started_at, failed_at, finished_at, worker, last_error,
                       parked_topic)
-SELECT seq, :state, coalesce(:due_at, created_at), :fence, :attempts, :errors, :started_at, :failed_at, :finished_at, :worker, :error,
+SELECT seq, :state, coalesce(:due_at, min(created_at, :now)), :fence, :attempts, :errors, :started_at, :failed_at, :finished_at, :worker, :error,
        CASE WHEN :state < 0 THEN topic END
   FROM {p}message WHERE seq = :seq
 
 -- name: requeue_queued
 UPDATE {p}queue
    SET state = CASE WHEN :state = 3 AND ordering_key IS NULL THEN 4 ELSE :state END,
-       due_at = coalesce(:due_at, due_at), attempts = attempts + :attempts, errors = errors + :errors,
+       due_at = coalesce(:due_at, min(due_at, :now)), attempts = attempts + :attempts, errors = errors + :errors,
        started_at = coalesce(:started_at, started_at), failed_at = coalesce(:failed_at, failed_at),
        finished_at = :finished_at, last_error = coalesce(:error, last_error),
        parked_topic = CASE WHEN :state < 0 THEN (SELECT topic FROM {p}message m WHERE m.seq = {p}queue.seq) END
@@ -139,3 +139,22 @@ PRAGMA data_version
 -- name: expirable
 SELECT seq FROM {p}queue WHERE expires_at IS NOT NULL AND state <= 1 AND expires_at <= :now
  ORDER BY expires_at LIMIT :limit
+
+-- name: written_ahead
+-- A message is due some time after the latest instant at which it was enqueued, started or failed. If that instant is
+-- still to come, the clock was set back, and the time counts from now.
+SELECT seq, CASE WHEN topic = 'job.tick' THEN :now ELSE due_at - (since - :now) END
+  FROM (SELECT q.seq, m.topic, q.due_at,
+               max(CASE WHEN m.created_at <= q.due_at THEN m.created_at ELSE 0 END,
+                   CASE WHEN q.started_at <= q.due_at THEN q.started_at ELSE 0 END,
+                   CASE WHEN q.failed_at <= q.due_at THEN q.failed_at ELSE 0 END) AS since
+          FROM {p}queue q JOIN {p}message m ON m.seq = q.seq
+         WHERE q.state <= 1 AND q.due_at > :now) waiting
+ WHERE since > :now + 2000000 AND due_at - since < since - :now LIMIT :limit
+
+-- name: set_due
+UPDATE {p}queue SET due_at = :due_at WHERE seq = :seq
+
+-- name: bring_back_leases
+UPDATE {p}batch SET lease_until = lease_until - (claimed_at - :now)
+ WHERE claimed_at > :now + 2000000 AND lease_until >= claimed_at AND lease_until - claimed_at < claimed_at - :now

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a diagnosis says of work that nothing is done about, on every engine.
-# Proves: OPS-01
+# Proves: OPS-01, F13
 source "$(dirname "${BASH_SOURCE[0]}")/library.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/on_servers.sh"
 
@@ -80,6 +80,20 @@ for url in "$url" "${POSTHORN_TEST_POSTGRESQL%/*}/$name" "mariadb://root@$place/
     change job "next_at = next_at + $((1800 * minutes))"
     finds warning 'jobs ahead' "not waiting for their next instant but for a later one: 'nightly'" 'set back'
     expect 0 jobs delete "$url" nightly
+
+    # The clock ran ahead and was set back: the message waits for a time that was later then.
+    enqueue --topic later --payload x --delay 1h
+    expect 0 why "$url" "$id"
+    out_lacks 'set back'
+    change message "created_at = created_at + $((30 * minutes))"
+    finds warning 'messages ahead' '1 that wait were written at a later time' 'check time synchronisation'
+    expect 0 why "$url" "$id" --json
+    [[ $(json_value reason) == delayed ]] || fail "it waits for its time"
+    expect 0 why "$url" "$id"
+    out_has "it is not due yet: in "
+    out_has "the database's clock ran ahead and was set back: by it this message was last touched in "
+    expect 0 cancel "$url" "$id"
+    change message "created_at = created_at - $((30 * minutes))"
 
     # A worker that died.
     enqueue --topic mail --payload x
