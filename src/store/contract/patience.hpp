@@ -107,7 +107,7 @@ std::unique_ptr<Type> open_patiently(std::function<std::unique_ptr<Type>()> open
             }
             const std::lock_guard lock(here->mutex);
             here->made = std::move(made);
-            here->thrown = thrown;
+            here->thrown = std::move(thrown);
             here->ended = true;
             here->arrived.notify_all();
         }).detach();
@@ -117,8 +117,9 @@ std::unique_ptr<Type> open_patiently(std::function<std::unique_ptr<Type>()> open
     std::unique_lock lock(here->mutex);
     while (!here->arrived.wait_for(lock, patience_look_every, [&] { return here->ended; }))
         whose->require();
-    if (here->thrown)
-        std::rethrow_exception(here->thrown);
+    // Taken along, so that the other thread has nothing of it left to destroy.
+    if (auto thrown = std::exchange(here->thrown, nullptr))
+        std::rethrow_exception(std::move(thrown));
     return std::move(here->made);
 }
 

@@ -239,11 +239,10 @@ private:
                 continue;
             }
             if (steady_clock::now() < declaring_until_) {
-                changed_.wait_until(lock, allowed.stop, std::min(allowed.until, declaring_until_),
-                                    [&] {
-                                        return closed_ || connection_ == nullptr ||
-                                               declaring_until_ == steady_time{};
-                                    });
+                const auto until = std::min(allowed.until, declaring_until_); // which may change
+                changed_.wait_until(lock, allowed.stop, until, [&] {
+                    return closed_ || connection_ == nullptr || declaring_until_ == steady_time{};
+                });
                 continue;
             }
             give_up_late_ones(now);
