@@ -199,6 +199,7 @@ std::vector<probe> probes_of_endings()
         {sql::delete_queued::text, {{sql::delete_queued::list, heads}}, {"PRIMARY"}, 310},
         {sql::requeue_queued::text,
          {{sql::requeue_queued::place, "1"},
+          {sql::requeue_queued::now, now},
           {sql::requeue_queued::attempts, "1"},
           {sql::requeue_queued::errors, "1"},
           {sql::requeue_queued::seq, "900001"}},
