@@ -200,7 +200,8 @@ protected:
 
     [[nodiscard]] bool eventually_done(message_id id)
     {
-        const auto end = std::chrono::steady_clock::now() + 20s;
+        // Idle workers look every ten seconds, and some of this takes several looks.
+        const auto end = std::chrono::steady_clock::now() + 50s;
         while (!is_done(id))
             if (std::chrono::steady_clock::now() > end)
                 return false;

@@ -158,11 +158,14 @@ exit_status relay(const relay_request& what, output& to)
     const stop_on_signals signals;
     const auto screen = std::make_shared<console>(to);
     const auto world = world_with(screen, secrets);
-    worker relaying(provider_of(what.which, world), {.concurrency = what.in_flight,
-                                                     .grace = what.grace,
-                                                     .outbox = outbox_for(what.failures),
-                                                     .on = failures_to(screen, secrets),
-                                                     .log_activity = false});
+    // Built here and not in the call: GCC 12 takes a piece of a temporary for uninitialized.
+    worker_options options;
+    options.concurrency = what.in_flight;
+    options.grace = what.grace;
+    options.outbox = outbox_for(what.failures);
+    options.on = failures_to(screen, secrets);
+    options.log_activity = false;
+    worker relaying(provider_of(what.which, world), options);
     const auto target = opener(world, {});
     for (const auto& each : what.patterns)
         relaying.handle(each, relay_to(target, rules));
